@@ -11,9 +11,11 @@ import pytest
 from artelier import Session
 from artelier.chat.turn.main_call import STEP
 from artelier.errors import InvalidImport
+from artelier.operations.lore.untrusted_files import FileProblems
 from artelier.operations.profile.definition import Activation
 from artelier.operations.profile.operation_profile import OperationProfile, mistakes_in
 from artelier.operations.profile.talespinner import read_talespinner
+from artelier.operations.profile.talespinner_texts import own_template
 from tests.operations.chats import opened, play
 
 BEFORE = ["before_main_llm"]
@@ -313,3 +315,18 @@ def test_either_threshold_of_a_bundle_is_enough() -> None:
     assert parsed(bundle(operation("a", 1, activation=due))).operations[0].activation == Activation(
         every_n_turns=4, every_n_context_tokens=3_000, match="any"
     )
+
+
+@pytest.mark.parametrize("piece", ["{{", "{%", "{{ ", "{{ art.a.history ", "{{ x }} {% "])
+def test_a_template_of_open_tags_is_read_in_its_length(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+
+    assert own_template(text, {}, "t", FileProblems()).count("{") == text.count("{")
+
+
+def test_an_open_tag_is_text_and_the_others_are_read() -> None:
+    made = own_template(
+        "{% lastUserMessage {{ lastUserMessage }} {{ lastUserMessage", {}, "t", FileProblems()
+    )
+
+    assert made == "{% lastUserMessage {{ text }} {{ lastUserMessage"

@@ -592,3 +592,12 @@ def test_a_large_group_of_scored_entries_is_chosen_from_within_the_work_allowanc
     large = book(*(entry(f"e{n}", *keys, groups=("g",), group_scoring=True) for n in range(1_000)))
 
     assert len(ids(activate(large, [" ".join(keys) * 200], turn=1))) <= 1
+
+
+def test_filters_of_many_names_cost_little() -> None:
+    names = [f"n{n}" for n in range(256)]
+    form = {"content": "x", "constant": True, "characters": {"tags": names}}
+    many = book(*(read_form(LorebookEntry, {"id": f"e{n}", **form}) for n in range(1_000)), budget_tokens=0)
+
+    scene = LoreScene(tags=frozenset(f"t{n}" for n in range(500)))
+    assert ids(activate(many, [], turn=1, scene=scene)) == []

@@ -37,9 +37,9 @@ class LoreScene:
         """Return True if an entry may become active for this character and at this trigger."""
         wanted = entry.characters
         if wanted is not None:
-            if wanted.names and (_is_among(self.char, wanted.names) is wanted.exclude):
+            if wanted.names and (_meet((self.char,), wanted.names) is wanted.exclude):
                 return False
-            if wanted.tags and (any(_is_among(tag, wanted.tags) for tag in self.tags) is wanted.exclude):
+            if wanted.tags and (_meet(self.tags, wanted.tags) is wanted.exclude):
                 return False
         if not entry.triggers or not self.trigger:
             return True
@@ -51,8 +51,9 @@ class LoreScene:
         return "\n".join(text for name in entry.also_scans if (text := self.texts.get(name)))
 
 
-def _is_among(name: str, names: Sequence[str]) -> bool:
-    return name.casefold().strip() in {one.casefold().strip() for one in names}
+def _meet(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Return True if two lists of names have one in common, whatever its case. Cost: O(both)."""
+    return not {one.casefold().strip() for one in some}.isdisjoint(one.casefold().strip() for one in others)
 
 
 class Candidate(Protocol):
@@ -86,10 +87,17 @@ def choose_of_groups(
     if not groups:
         return list(found)
     occupied = frozenset(taken)
+    scores: dict[str, int] = {}
+
+    def count(entry: LorebookEntry) -> int:  # once, however many groups it is in
+        if entry.id not in scores:
+            scores[entry.id] = score(entry)
+        return scores[entry.id]
+
     out: set[str] = set()
     for name, members in groups.items():
         rivals = [one for one in members if one.entry.id not in out]
-        kept = _winners(rivals, is_taken=name in occupied, score=score, seed=f"{seed}/{name}")
+        kept = _winners(rivals, is_taken=name in occupied, score=count, seed=f"{seed}/{name}")
         out |= {one.entry.id for one in rivals} - kept
     return [one for one in found if one.entry.id not in out]
 

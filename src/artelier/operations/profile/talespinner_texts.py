@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from artelier.operations.lore.untrusted_files import FileProblems
@@ -18,7 +18,8 @@ _TAGS = re.compile(r"\bart\.([a-z][a-z0-9_]*)")
 _NAMES = {"lastUserMessage": "text", "lastAssistantMessage": "reply"}
 """Names of values by those that they have here. `reply` has one only after the main call, as there."""
 _WORD = re.compile(r"\b(" + "|".join(_NAMES) + r")\b")
-_CODE = re.compile(r"(\{\{.*?\}\}|\{%.*?%\})", re.DOTALL)
+_ENDS = {"{{": "}}", "{%": "%}"}
+_BEGIN = re.compile(r"\{\{|\{%")
 
 _TYPES = {"string": "string", "number": "number", "integer": "integer", "boolean": "boolean", "any": None}
 _DEPTH_MAX = 20
@@ -36,7 +37,25 @@ def own_template(text: str, tags: Mapping[str, str], path: str, notes: FileProbl
     text, count = _RECENT_TOKENS.subn(_recent(RECENT_MESSAGES), text)
     if count:
         notes.warn(f"{path}: the last {RECENT_MESSAGES} messages stand for recentMessagesByContextTokensText")
-    return "".join(_own_code(part, tags) if part.startswith("{") else part for part in _CODE.split(text))
+    return "".join(_own_code(part, tags) if is_code else part for is_code, part in _parts(text))
+
+
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Give the pieces of a template in order, each with True if it is a tag; an open tag is text."""
+    at = 0
+    open_ends = set[str]()
+    while (begin := _BEGIN.search(text, at)) is not None:
+        end = _ENDS[begin[0]]
+        close = -1 if end in open_ends else text.find(end, begin.end())
+        if close < 0:  # it is not there further on either: looking again would cost the length each time
+            open_ends.add(end)
+            yield False, text[at : begin.end()]
+            at = begin.end()
+            continue
+        yield False, text[at : begin.start()]
+        at = close + len(end)
+        yield True, text[begin.start() : at]
+    yield False, text[at:]
 
 
 def _recent(count: int) -> str:
