@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from artelier import Kernel
 from artelier.errors import Conflict, InvalidArtifact, InvalidConfig, InvalidRequest, NotFound
+from artelier.log import Batch, Receipt, tenant_stream
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World
 from artelier.world.history.history_fold import runs_of
+from artelier.world.queries.reports import worlds
 from tests.world.places import balance, events
 from tests.world.town import Patience, deals, kernel_at, model, rows, town
 
@@ -171,6 +174,107 @@ def test_a_fork_that_cannot_be_made_is_not_there(tmp_path: Path) -> None:
             await world.close()
 
     asyncio.run(scenario())
+
+
+def test_a_long_history_is_copied_in_parts_that_nobody_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the parts others commit; the fork is there once it is whole, and then it is as ever."""
+    monkeypatch.setattr("artelier.world.history.fork.COPIED_MAX", 5)
+
+    async def scenario() -> None:
+        with kernel_at(tmp_path / "a.db") as kernel:
+            world = await town(kernel)
+            await world.run(ticks=4)
+            await deals(world)
+            then = await rows(kernel, world)
+            other = await World.new(kernel, "other")
+            seen: list[list[str]] = []
+
+            async def look() -> None:
+                while True:
+                    await other.inject(f"note {len(seen)}")
+                    seen.append([one.id for one in await worlds(world.host)])
+
+            looking = asyncio.create_task(look())
+            fork = await world.fork(with_={"dan_is": "You are GENEROUS."})
+            looking.cancel()
+
+            assert len(seen) > 3
+            assert [one for one in seen if one != ["other", "w"]] in ([], [["other", "w", "w.fork-1"]])
+            begun, made = [await events_of_tenant(kernel, kind) for kind in ("world.forking", "world.forked")]
+            assert len(begun) == len(made) == 1
+            plain = await World.open(kernel, "w").fork(new_id="plain")
+            assert {**(await rows(kernel, plain)), "worlds": None} == {**then, "worlds": None}
+            assert await plain.hash() == await world.hash()
+            assert (await fork.row()).parent == "w"
+            for one in (world, fork, plain):
+                await one.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_copy_that_was_cut_off_is_no_world_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("artelier.world.history.fork.COPIED_MAX", 5)
+
+    async def scenario() -> None:
+        for cut in (1, 2, 4):
+            with kernel_at(tmp_path / f"{cut}.db") as kernel:
+                world = await town(kernel)
+                await world.run(ticks=4)
+                other = await World.new(kernel, "other")
+                with monkeypatch.context() as context:
+                    context.setattr(kernel.store, "append", _cut_off(kernel.store.append, cut))
+                    with pytest.raises(asyncio.CancelledError):
+                        await world.fork(at=3, new_id="half")
+                await world.close()
+                await other.close()
+
+            with kernel_at(tmp_path / f"{cut}.db") as kernel:
+                world, other = World.open(kernel, "w"), World.open(kernel, "other")
+                half = World.open(kernel, "half")
+                assert [one.id for one in await worlds(world.host)] == ["other", "w"]
+                for refused in (half.row(), half.tick(), half.fork(), half.hash()):
+                    with pytest.raises(NotFound):
+                        await refused
+                for refused in (world.fork(at=2, new_id="half"), other.fork(new_id="half")):
+                    with pytest.raises(Conflict, match="under this id"):
+                        await refused
+                with pytest.raises(Conflict):
+                    await World.new(kernel, "half")
+
+                fork = await world.fork(at=3, new_id="half")
+
+                assert await fork.hash() == await world.hash(at=3)
+                assert await fork.tick() == await (await world.fork(at=3)).tick()
+                await fork.close()
+                await world.close()
+
+    asyncio.run(scenario())
+
+
+def _cut_off(
+    append: Callable[[Batch], Awaitable[Receipt]], after: int
+) -> Callable[[Batch], Awaitable[Receipt]]:
+    """Return `append` that ends with the process after some batches."""
+    left = after
+
+    async def cut(batch: Batch) -> Receipt:
+        nonlocal left
+        if left == 0:
+            raise asyncio.CancelledError
+        left -= 1
+        return await append(batch)
+
+    return cut
+
+
+async def events_of_tenant(kernel: Kernel, kind: str) -> list[str]:
+    """Return the events of a kind in the stream of the tenant."""
+    found = await kernel.store.read(tenant_stream("default"))
+    return [event.kind for event in found if event.kind == kind]
 
 
 def test_what_the_host_did_after_a_tick_belongs_to_it(tmp_path: Path) -> None:

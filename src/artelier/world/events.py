@@ -107,6 +107,17 @@ class WorldResumed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """Ticks may begin again."""
 
 
+@event("world.forking")
+class WorldForking(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A long history begins to be copied for a fork, which nobody finds before `world.forked` (in the
+    tenant's stream).
+    """
+
+    world: str
+    parent: str
+    tick: int
+
+
 @event("world.forked")
 class WorldForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A world was branched off another one (in the tenant's stream)."""

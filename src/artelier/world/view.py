@@ -56,7 +56,8 @@ world_view = View(
             tenant TEXT NOT NULL, id TEXT NOT NULL, tick INTEGER NOT NULL, seed INTEGER NOT NULL,
             config TEXT NOT NULL, paused INTEGER NOT NULL, parent TEXT, forked_at INTEGER,
             PRIMARY KEY(tenant, id)) STRICT, WITHOUT ROWID""",
-        # The nearest first. Prompts of ticks that are shared stand in the runs of these worlds.
+        # The nearest first. Prompts of ticks that are shared stand in the runs of these worlds. Of a fork
+        # that is not whole yet, its origin alone, as number -1.
         """CREATE TABLE world_ancestors(
             tenant TEXT NOT NULL, id TEXT NOT NULL, n INTEGER NOT NULL, ancestor TEXT NOT NULL,
             tick INTEGER NOT NULL, PRIMARY KEY(tenant, id, n)) STRICT, WITHOUT ROWID""",
@@ -174,10 +175,24 @@ def show_pause(event: Applied, tx: Tx) -> None:
     )
 
 
+@world_view.on(ev.WorldForking)
+def hide_copy(event: Applied, tx: Tx) -> None:
+    data = event.data
+    assert isinstance(data, ev.WorldForking)
+    tx.execute(
+        "INSERT INTO world_ancestors VALUES (?, ?, -1, ?, ?)",
+        (event.stream.tenant, data.world, data.parent, data.tick),
+    )
+
+
 @world_view.on(ev.WorldForked)
 def show_forked(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, ev.WorldForked)
+    tx.execute(
+        "DELETE FROM world_ancestors WHERE tenant = ? AND id = ? AND n = -1",
+        (event.stream.tenant, data.world),
+    )
     tx.execute(
         "UPDATE worlds SET parent = ?, forked_at = ? WHERE tenant = ? AND id = ?",
         (data.parent, data.tick, event.stream.tenant, data.world),

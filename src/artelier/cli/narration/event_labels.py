@@ -114,6 +114,7 @@ WORDS: dict[str, str] = {
     "variant.selected": "{branch} goes on from another reply",
     "world.configured": "the settings of the world are others",
     "world.forked": "{world} is branched off {parent} · at tick {tick}",
+    "world.forking": "the history of {parent} is copied · up to tick {tick} · for {world}",
     "world.imported": "{world} is imported · from {origin} · at tick {tick}",
     "world.made": "the world begins · seed {seed}",
     "world.paused": "no tick begins until it is resumed",

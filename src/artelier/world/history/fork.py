@@ -8,7 +8,7 @@ next belongs to the tick; what prompts of an unfinished tick have cost does not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from artelier.log import (
     DataKey,
     Draft,
     Event,
+    EventData,
     RawDraft,
     Stream,
     StreamAppend,
@@ -36,10 +37,18 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.world.config import WorldConfig, plain_config, read_config
-from artelier.world.events import WorldConfigured, WorldForked, WorldMade, world_space, world_stream
-from artelier.world.history.history_fold import check_no_sessions, reaches, tick_of
+from artelier.world.events import (
+    Ancestor,
+    WorldConfigured,
+    WorldForked,
+    WorldForking,
+    WorldMade,
+    world_space,
+    world_stream,
+)
+from artelier.world.history.history_fold import check_no_sessions, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
-from artelier.world.queries.worlds import count_forks
+from artelier.world.queries.worlds import count_forks, unfinished_fork
 from artelier.world.tick.world_state import WorldStage
 
 NAMES_MAX = 1000
@@ -48,7 +57,11 @@ NAMES_MAX = 1000
 CHANGES_MAX = 1000
 """Artifacts that one fork changes."""
 
-_CHANGING = (ArtifactWritten, ArtifactDeleted, ArtifactTransferred)
+COPIED_MAX = 1000
+"""Events of one batch: some 40 ms of the store's writer."""
+
+_CHANGING = {ArtifactWritten.KIND, ArtifactDeleted.KIND, ArtifactTransferred.KIND}
+_CONFIGURING = {WorldMade.KIND, WorldConfigured.KIND}
 
 
 async def fork_world(
@@ -63,16 +76,19 @@ async def fork_world(
 ) -> str:
     """Make the fork; its id. See `World.fork`.
 
-    Cost: the copied events are in memory at once, about 1 KB each.
+    Cost: O(events up to the tick). They are copied `COPIED_MAX` at a time, so that commits of others wait for
+    no more than these; the fork is there once all of it is.
     """
     tick = await tick_of(host, world, at)
     await check_no_sessions(host, world, tick=tick, what="forked")
-    copy = await _copy(host, world, tick, wanted=_check_changes(with_))
-    changed = await _changes(host, world, tick, copy, config=config, by=by)
+    wanted = _check_changes(with_)
+    changed = _ForkChanges()
+    if wanted or config is not None:
+        changed = await _changes(host, world, tick, wanted, config=config, by=by)
     for name in [new_id] if new_id is not None else await _names(host, world):
         check_space(world_space(name))
         try:
-            await host.services.store.append(_batch(host, world, name, tick, copy, changed, by))
+            await _Copy(host, world, name, tick, by=by).write(changed)
             return name
         except SequenceConflict:
             continue
@@ -91,24 +107,96 @@ async def fork_world(
 
 
 @dataclass(slots=True)
-class _HistoryCopy:
-    """The history that both worlds share."""
-
-    events: list[tuple[str, RawDraft]] = field(default_factory=list[tuple[str, RawDraft]])
-    """With the local name of the stream in the parent."""
-    artifacts: Working | None = None
-    """What is to be changed, as it stands at the end of the copy."""
-    config: str = ""
-    wanted: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(slots=True)
 class _ForkChanges:
     """The differences between a fork and its origin, as events that follow the copy."""
 
     drafts: list[Draft] = field(default_factory=list[Draft])
     blobs: list[Blob] = field(default_factory=list[Blob])
     ids: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Copy:
+    """The history of a world that is written again as that of another one.
+
+    A long one takes several batches. `world.forking` is in the first of them: until `world.forked` is in the
+    last, nobody finds the new world. A copy that was interrupted goes on when the same fork is asked for.
+    """
+
+    host: Host
+    world: str
+    name: str
+    tick: int
+    by: str = field(kw_only=True)
+    begun: bool = False
+
+    async def write(self, changed: _ForkChanges) -> None:
+        """Append the copy, what differs, and in the tenant's stream who made it.
+
+        Errors: `SequenceConflict` if there is such a world, or somebody else is making it.
+        """
+        store, tenant = self.host.services.store, self.host.id
+        found = await reaches(store, tenant, self.world, tick=self.tick)
+        copied = await self._copied([one.stream.local for one in found])
+        waiting: list[Event] = []
+        async for event in by_position(self.host.services, {one.stream: one.position for one in found}):
+            if event.seq <= copied.get(event.stream.local, 0):
+                continue
+            if len(waiting) == COPIED_MAX:
+                await store.append(Batch(appends=[*self._renamed(waiting), *self._beginning()]))
+                waiting.clear()
+            waiting.append(event)
+        appends = self._renamed(waiting)
+        if changed.drafts:
+            appends.append(StreamAppend(world_stream(tenant, self.name), changed.drafts))
+        forked = WorldForked(world=self.name, parent=self.world, tick=self.tick, changed=changed.ids)
+        appends.append(self._noted(forked))
+        await store.append(Batch(appends=appends, blobs=changed.blobs))
+
+    async def _copied(self, streams: Sequence[str]) -> dict[str, int]:
+        """Return how far each stream was copied before this copy was interrupted."""
+        store, tenant = self.host.services.store, self.host.id
+        origin = await unfinished_fork(store, tenant, self.name)
+        self.begun = origin == Ancestor(self.world, self.tick)
+        if not self.begun:
+            return {}
+        return {local: (await store.head(self._place(local)))[0] for local in streams}
+
+    def _beginning(self) -> list[StreamAppend]:
+        if self.begun:
+            return []
+        self.begun = True
+        return [self._noted(WorldForking(world=self.name, parent=self.world, tick=self.tick))]
+
+    def _noted(self, data: EventData) -> StreamAppend:
+        draft = Draft(data, self.host.services.clock.now_us(), self.by)
+        return StreamAppend(tenant_stream(self.host.id), [draft])
+
+    def _place(self, local: str) -> Stream:
+        space = world_space(self.name)
+        return Stream(self.host.id, space, space if local == world_space(self.world) else local)
+
+    def _renamed(self, events: Sequence[Event]) -> list[StreamAppend]:
+        """Return events of the one world as those of the other; neighbours of one stream go together."""
+        before, space = world_space(self.world), world_space(self.name)
+        appends: list[StreamAppend] = []
+        begun: set[str] = set()
+        last: str | None = None
+        drafts: list[Draft | RawDraft] = []
+        for event in events:
+            local, cause = event.stream.local, event.cause
+            if local != last:
+                drafts = []
+                # Only the first one of a batch can say what it follows.
+                appends.append(
+                    StreamAppend(self._place(local), drafts, None if local in begun else event.seq - 1)
+                )
+                begun.add(local)
+                last = local
+            if cause is not None and cause.startswith(f"{before}@"):
+                cause = cause.replace(before, space, 1)
+            drafts.append(RawDraft(event.kind, event.version, event.data, event.at_us, event.actor, cause))
+        return appends
 
 
 def _check_changes(with_: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -123,43 +211,27 @@ def _check_changes(with_: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return with_
 
 
-async def _copy(host: Host, world: str, tick: int, *, wanted: Mapping[str, Any]) -> _HistoryCopy:
-    store, tenant = host.services.store, host.id
-    found = await reaches(store, tenant, world, tick=tick)
-    copy = _HistoryCopy(wanted=wanted)
-    stage = StoreStage(store, tenant=tenant, space=world_space(world), at_us=tick)
-    stage.seen = dict.fromkeys(wanted)  # as if nothing had been written yet
-    working = copy.artifacts = Working(stage)
-    async for event in by_position(host.services, {one.stream: one.position for one in found}):
-        draft = RawDraft(event.kind, event.version, event.data, event.at_us, event.actor, event.cause)
-        copy.events.append((event.stream.local, draft))
-        await _follow(event, copy, working)
-    return copy
-
-
-async def _follow(event: Event, copy: _HistoryCopy, working: Working) -> None:
-    """Keep what the changes of a fork build upon."""
-    if event.kind in (WorldMade.KIND, WorldConfigured.KIND):
-        copy.config = cast("WorldMade | WorldConfigured", event.decode()).config
-    elif event.kind in {cls.KIND for cls in _CHANGING} and copy.wanted:
-        data = event.decode()
-        if isinstance(data, _CHANGING) and data.id in copy.wanted:
-            data = msgspec.structs.replace(data, postings=())  # money is none of its business
-            working.at_us = event.at_us
-            await working.apply(data, actor=event.actor)
-
-
 async def _changes(
-    host: Host, world: str, tick: int, copy: _HistoryCopy, *, config: Mapping[str, Any] | None, by: str
+    host: Host, world: str, tick: int, wanted: Mapping[str, Any], *, config: Mapping[str, Any] | None, by: str
 ) -> _ForkChanges:
     """Errors: `NotFound` for what is not there at that tick; `InvalidArtifact`; `InvalidConfig`."""
     store, tenant = host.services.store, host.id
     key = await WorldStage(store, tenant=tenant, space=world_space(world), at_us=tick).key()
-    found = _ForkChanges(ids=tuple(copy.wanted))
-    for id_, content in copy.wanted.items():
-        await _rewrite(copy, found, id_, content, tenant=tenant, key=key, tick=tick)
+    stage = StoreStage(store, tenant=tenant, space=world_space(world), at_us=tick)
+    stage.seen = dict.fromkeys(wanted)  # as if nothing had been written yet
+    artifacts = Working(stage)
+    stored = ""
+    for one in await reaches(store, tenant, world, tick=tick):
+        async for event in events_of(store, one):
+            if event.kind in _CONFIGURING:
+                stored = cast("WorldMade | WorldConfigured", event.decode()).config
+            elif wanted and event.kind in _CHANGING:
+                await _follow(event, artifacts, wanted)
+    found = _ForkChanges(ids=tuple(wanted))
+    for id_, content in wanted.items():
+        await _rewrite(artifacts, found, id_, content, tenant=tenant, key=key, tick=tick)
     if config is not None:
-        before = decode_stored(await stored_blob(store, tenant, copy.config), type=dict[str, Any])
+        before = decode_stored(await stored_blob(store, tenant, stored), type=dict[str, Any])
         settings = _merge_settings(before, config)
         ref, blob = make_blob(tenant, key, canonical_json(plain_config(settings)))
         found.drafts.append(Draft(WorldConfigured(config=ref), tick, by))
@@ -167,8 +239,17 @@ async def _changes(
     return found
 
 
+async def _follow(event: Event, artifacts: Working, wanted: Mapping[str, Any]) -> None:
+    """Keep the artifacts that the fork changes as they stood."""
+    data = cast("ArtifactWritten | ArtifactDeleted | ArtifactTransferred", event.decode())
+    if data.id in wanted:
+        artifacts.at_us = event.at_us
+        # Money is none of its business.
+        await artifacts.apply(msgspec.structs.replace(data, postings=()), actor=event.actor)
+
+
 async def _rewrite(
-    copy: _HistoryCopy,
+    artifacts: Working,
     found: _ForkChanges,
     id_: str,
     content: object,
@@ -177,14 +258,11 @@ async def _rewrite(
     key: DataKey,
     tick: int,
 ) -> None:
-    assert copy.artifacts is not None
-    standing = await copy.artifacts.standing(id_)
+    standing = await artifacts.standing(id_)
     if standing is None or standing.deleted or standing.at is None:
         raise NotFound(f"there is no artifact {id_} at tick {tick}", hint="A fork changes what is there.")
     if isinstance(content, str) and standing.at.media == "json":
-        content = _with_text(
-            decode_content("json", await copy.artifacts.blob(standing.at.content)), content, id_
-        )
+        content = _with_text(decode_content("json", await artifacts.blob(standing.at.content)), content, id_)
     # The host decides what differs in a fork, whatever the policy says; it is written as the owner's.
     event, blobs = decide_write(
         WriteRequest(id=id_, content=content),
@@ -221,38 +299,3 @@ async def _names(host: Host, world: str) -> list[str]:
     """Ids to try, the likely first one first."""
     first = await count_forks(host.services.store, host.id, world) + 1
     return [f"{world}.fork-{number}" for number in range(first, first + NAMES_MAX)]
-
-
-def _batch(
-    host: Host, world: str, name: str, tick: int, copy: _HistoryCopy, changed: _ForkChanges, by: str
-) -> Batch:
-    """The copy, what differs, and in the tenant's stream who made it."""
-    appends = rename_streams(host.id, world, name, copy.events)
-    if changed.drafts:
-        appends.append(StreamAppend(world_stream(host.id, name), changed.drafts))
-    forked = WorldForked(world=name, parent=world, tick=tick, changed=changed.ids)
-    draft = Draft(forked, host.services.clock.now_us(), by)
-    appends.append(StreamAppend(tenant_stream(host.id), [draft]))
-    return Batch(appends=appends, blobs=changed.blobs)
-
-
-def rename_streams(
-    tenant: str, world: str, name: str, events: list[tuple[str, RawDraft]]
-) -> list[StreamAppend]:
-    """Events of one world as those of another, in their order; neighbours of one stream go together."""
-    before, space = world_space(world), world_space(name)
-    appends: list[StreamAppend] = []
-    begun: set[str] = set()
-    last: str | None = None
-    drafts: list[Draft | RawDraft] = []
-    for local, draft in events:
-        if local != last:
-            drafts = []
-            stream = Stream(tenant, space, space if local == before else local)
-            appends.append(StreamAppend(stream, drafts, None if local in begun else 0))
-            begun.add(local)
-            last = local
-        if draft.cause is not None and draft.cause.startswith(f"{before}@"):
-            draft = draft._replace(cause=draft.cause.replace(before, space, 1))
-        drafts.append(draft)
-    return appends

@@ -50,7 +50,7 @@ from artelier.world.queries.worlds import ancestors, find_world, is_space_taken,
 KINDS = (
     {cls.KIND for cls in (*ARTIFACT_EVENTS, MoneyTransferred)}
     | {cls.KIND for cls in vars(ev).values() if isinstance(cls, type) and issubclass(cls, EventData)}
-) - {"", ev.WorldForked.KIND, ev.WorldImported.KIND}
+) - {"", ev.WorldForking.KIND, ev.WorldForked.KIND, ev.WorldImported.KIND}
 """Of events in the stream of a world."""
 
 CHARGES = {ArtifactCharged.KIND}

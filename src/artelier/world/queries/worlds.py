@@ -58,10 +58,17 @@ def _with_bool(row: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return (*row[:place], None if value is None else bool(value), *row[place + 1 :])
 
 
+_IS_WHOLE = (
+    "NOT EXISTS (SELECT 1 FROM world_ancestors c WHERE c.tenant = w.tenant AND c.id = w.id AND c.n = -1)"
+)
+"""Not a fork whose history is still being copied."""
+
+
 async def find_world(store: Store, tenant: str, world: str) -> WorldRow | None:
     """Return a world; None if there is none."""
     rows = await store.query(
-        "SELECT id, tick, seed, config, paused, parent, forked_at FROM worlds WHERE tenant = ? AND id = ?",
+        "SELECT id, tick, seed, config, paused, parent, forked_at FROM worlds w"
+        f" WHERE tenant = ? AND id = ? AND {_IS_WHOLE}",
         (tenant, world),
     )
     return WorldRow(*_with_bool(rows[0], 4)) if rows else None
@@ -73,7 +80,7 @@ async def listed_worlds(store: Store, tenant: str) -> list[ListedWorld]:
         "SELECT w.id, w.tick, w.seed, w.paused, w.parent, w.forked_at,"
         " (SELECT COUNT(*) FROM world_agents a WHERE a.tenant = w.tenant"
         " AND a.space = 'world:' || w.id AND a.active = 1)"
-        " FROM worlds w WHERE w.tenant = ? ORDER BY w.id",
+        f" FROM worlds w WHERE w.tenant = ? AND {_IS_WHOLE} ORDER BY w.id",
         (tenant,),
     )
     return [ListedWorld(*_with_bool(row, 3)) for row in rows]
@@ -94,10 +101,19 @@ async def count_forks(store: Store, tenant: str, world: str) -> int:
     return rows[0][0]
 
 
+async def unfinished_fork(store: Store, tenant: str, world: str) -> Ancestor | None:
+    """Return the origin of a fork whose history is still being copied; None for others."""
+    rows = await store.query(
+        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? AND n = -1", (tenant, world)
+    )
+    return Ancestor(*rows[0]) if rows else None
+
+
 async def ancestors(store: Store, tenant: str, world: str) -> tuple[Ancestor, ...]:
     """Return the worlds whose history this one shares, the nearest first."""
     rows = await store.query(
-        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? ORDER BY n", (tenant, world)
+        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? AND n >= 0 ORDER BY n",
+        (tenant, world),
     )
     return tuple(Ancestor(name, tick) for name, tick in rows)
 
