@@ -300,3 +300,21 @@ def test_a_skill_that_has_changed_is_parked_and_named(shell: Shell, sales: str, 
     assert "skills that wait for an approval: report-style" in ran.err
     assert "How our reports look" not in asked_for(provider, 1)
     assert "a person must approve it" in asked_for(provider, 2)
+
+
+def test_a_worker_drives_runs_with_the_tools_of_its_file_and_says_which_it_cannot(
+    shell: Shell, sales: str, provider: Provider, tool_file: str
+) -> None:
+    provider.says(calls("ask_person", question="Which city?"), calls("shop_hours", city="Graz"), "At nine.")
+    assert do(shell, "--solo", "--tools", tool_file).code == 3
+    assert shell("approve", "d1").code == 0
+
+    without = shell("worker", "--once", "--json")
+    elsewhere = shell("worker", "--once", "--tools", tool_file, "--labels", "model=another")
+    worked = shell("worker", "--once", "--tools", tool_file, "--labels", "loop=agent", "--slots", "1")
+    refused = shell("worker", "--once", "--labels", "gpu")
+
+    assert "shop_hours" in json.loads(without.out)["error"]["message"] + str(json.loads(without.out)["error"])
+    assert (elsewhere.code, elsewhere.out) == (0, "")
+    assert worked.out.startswith("default  d1  completed")
+    assert refused.code == 2 and "loop=NAME, model=NAME or agent=ID" in refused.err

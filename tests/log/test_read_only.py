@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,22 @@ def test_a_database_without_the_right_to_write_is_read(tmp_path: Path, mode: tup
         path = made(folder)
         path.chmod(mode[0])
         folder.chmod(mode[1])
+        with as_somebody():
+            asyncio.run(looked_at(path))
+        folder.chmod(0o755)
+
+
+def test_a_database_of_an_earlier_version_without_the_right_to_write_is_read(tmp_path: Path) -> None:
+    """What later versions add to a file cannot be added there."""
+    asyncio.run(looked_at(made(tmp_path), writes=True))
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        path = made(folder)
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("DROP INDEX runs_awake")
+            db.execute("PRAGMA journal_mode = DELETE")
+        path.chmod(0o444)
+        folder.chmod(0o555)
         with as_somebody():
             asyncio.run(looked_at(path))
         folder.chmod(0o755)

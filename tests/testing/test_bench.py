@@ -138,3 +138,11 @@ def test_the_quick_benchmark_has_every_figure(tmp_path: Path) -> None:
     assert result["targets"]["resume_ms_10000"]["met"] is None, "measured at another size"
     assert result["targets"]["cpu_ms_per_cycle"]["met"] in (True, False)
     assert list(tmp_path.iterdir()) == [], "databases are removed again"
+
+
+def test_scale_finds_the_run_behind_those_that_others_drive(tmp_path: Path) -> None:
+    found = run_bench("scale", quick=True, directory=tmp_path)
+
+    assert found["due_runs_found"] == 1
+    assert found["unmeasured"] == []
+    assert found["targets"]["due_look_ms"]["met"] is None, "another size is not judged"

@@ -19,7 +19,7 @@ from artelier.kernel.history.drift import FORK_ON_DRIFT, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import changes_of, lineage
 from artelier.kernel.queries.content import blob_json
-from artelier.kernel.queries.runs import RunRow
+from artelier.kernel.queries.runs import DueLook, RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
@@ -39,8 +39,8 @@ class BuiltIn:
     """`(run, settings)`: drive a replay."""
     needs: Callable[[TenantScopes, TenantRef, str], Awaitable[InvalidRequest | None]]
     """`(kernel, tenant, run_id)`: why only the program that started a run can go on with it, if so."""
-    due: Callable[[Services, int], Awaitable[list[tuple[str, str]]]] | None = None
-    """`(services, limit)`: runs as (tenant, run id) that `due_runs` does not find, begun or not."""
+    due: Callable[[Services, DueLook], Awaitable[list[tuple[str, str]]]] | None = None
+    """`(services, look)`: runs as (tenant, run id) that `due_runs` does not find, begun or not."""
     begin: Callable[[TenantScopes, TenantRef, str, str], Awaitable[AgentResult | None]] | None = None
     """As `resume`, for what has not begun; None if there is no such thing."""
 

@@ -9,21 +9,29 @@ from typing import Any
 from artelier.agents.loop_registry import registered_loops, resume_run
 from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.queries.chats import left_unbegun
-from artelier.errors import ArtelierError, LeaseHeld
+from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld
 from artelier.kernel import AgentResult
-from artelier.kernel.queries.runs import due_runs
+from artelier.kernel.queries.runs import DueLook, Labels, due_runs
 from artelier.kernel.run.crash_recovery import Leftovers, left_behind
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantScopes
+from artelier.log import run_stream
+from artelier.log.queries import held_leases
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""
 
+SOON_S = 0.05
+"""The time between two looks while more is due than a worker has slots: it looks when a slot is free."""
+
 DUE_MAX = 1000
 """Runs of one look."""
 
-AT_ONCE_MAX = 16
-"""Runs that one worker drives side by side."""
+SLOTS = 16
+"""Runs that one worker drives side by side unless it is told how many."""
+
+SLOTS_MAX = 1000
+"""More than this share one event loop badly: start another worker."""
 
 RESUMED_MAX = 4
 """Runs of processes that are gone that one look takes up: each reads its history before it goes on."""
@@ -38,7 +46,11 @@ Report = Callable[[str, str, AgentResult | ArtelierError], None]
 
 
 class Worker:
-    """Drives runs of built-in loops. Several workers may share a store: a lease decides who drives."""
+    """Drives runs of built-in loops. Several workers may share a store: a lease decides who drives.
+
+    A look takes no run that somebody else drives, or that could not be driven here lately, so that what is
+    left is found however much of it there is.
+    """
 
     def __init__(
         self,
@@ -47,11 +59,26 @@ class Worker:
         *,
         tenant: str | None = None,
         report: Report | None = None,
+        slots: int = SLOTS,
+        labels: Labels | None = None,
     ) -> None:
+        """`slots`: runs that are driven side by side. `labels`: take only runs that have begun and say this
+        of themselves; what has not begun yet is left to a worker without labels.
+
+        Errors: `InvalidRequest`.
+        """
+        if not 1 <= slots <= SLOTS_MAX:
+            raise InvalidRequest("slots of a worker", expected=f"1 to {SLOTS_MAX}", got=slots)
         self._kernel = kernel
         self._services = services
         self._tenant = tenant
         self._report = report
+        self._slots = slots
+        self._labels = labels or Labels()
+        self._freed = asyncio.Event()
+        """Set whenever a drive ends."""
+        self._has_more = False
+        """Whether the last look found more than there were slots for."""
         self._busy: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._refused: dict[tuple[str, str], int] = {}
         self._leftovers = Leftovers(services, tenant=tenant)
@@ -73,17 +100,20 @@ class Worker:
         Other packages know of more: tasks that wait to be begun, children of runs that have ended. So do
         schedules: what they have fired and nobody has started.
         """
-        now_us = self._services.clock.now_us()
-        found = [
-            (one.tenant, one.run)
-            for one in await due_runs(self._services.store, now_us=now_us, limit=DUE_MAX)
-            if not self._services.is_driving(one.holder, one.end)
-        ]
-        for loop in registered_loops().values():
-            if loop.due is not None:
-                found += await loop.due(self._services, DUE_MAX)
-        found += await waiting(self._services, DUE_MAX, tenant=self._tenant)
-        return [key for key in found if self._tenant is None or key[0] == self._tenant]
+        services, now_us = self._services, self._services.clock.now_us()
+        is_driving = services.driving_check()
+        self._refused = {key: until for key, until in self._refused.items() if until > now_us}
+        but = {one.stream for one in await held_leases(services.store) if is_driving(one.holder, one.end)}
+        but.update(run_stream(*key).name for key in (*self._refused, *self._busy))
+        labels, tenant = self._labels, self._tenant
+        look = DueLook(now_us=now_us, limit=DUE_MAX, tenant=tenant, labels=labels, but=frozenset(but))
+        found = await due_runs(services.store, look)
+        if not labels:
+            for loop in registered_loops().values():
+                if loop.due is not None:
+                    found += await loop.due(services, look)
+            found += await waiting(services, DUE_MAX, tenant=tenant)
+        return [key for key in found if run_stream(*key).name not in but]
 
     async def once(self, *, until_us: int | None = None) -> int:
         """Start driving what is due and wait until it has ended; the number of runs driven.
@@ -108,9 +138,24 @@ class Worker:
         try:
             while True:
                 await self._start()
-                await self._services.clock.sleep(LOOK_S)
+                await self._pause()
         finally:
             await self._give_back()
+
+    async def _pause(self) -> None:
+        """Wait for the next look: it comes as soon as a slot is free if there was not room for all."""
+        clock = self._services.clock
+        if not self._has_more:
+            await clock.sleep(LOOK_S)
+            return
+        waits = (asyncio.ensure_future(self._freed.wait()), asyncio.ensure_future(clock.sleep(LOOK_S)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        await clock.sleep(SOON_S)
 
     async def drain(self, *, within_s: float) -> None:
         """Begin nothing more, let tools at work end for so long, then give the runs at hand back.
@@ -132,20 +177,32 @@ class Worker:
         if draining.has_begun:
             return
         await self._leftovers.clear()
-        await fire_due(self._services, tenant=self._tenant, until_us=until_us)
+        if not self._labels:
+            await fire_due(self._services, tenant=self._tenant, until_us=until_us)
         if self._unbegun is None:
-            left = await left_unbegun(self._services, tenant=self._tenant)
+            left = [] if self._labels else await left_unbegun(self._services, tenant=self._tenant)
             self._unbegun = [(one.tenant, one.run_id) for one in left]
+        self._freed.clear()
+        self._has_more = len(self._busy) >= self._slots
+        if self._has_more:
+            return
         for key in await self._let_in([*self._unbegun, *await self.due()]):
-            if key in self._busy or len(self._busy) >= AT_ONCE_MAX or draining.has_begun:
+            if draining.has_begun:
+                return
+            if key in self._busy or key in self._refused:
                 continue
-            if self._refused.get(key, 0) > self._services.clock.now_us():
-                continue
+            if len(self._busy) >= self._slots:
+                self._has_more = True
+                return
             if key in self._unbegun:
                 self._unbegun.remove(key)
             task = asyncio.get_running_loop().create_task(self._drive(*key))
             self._busy[key] = task
-            task.add_done_callback(lambda _, key=key: self._busy.pop(key, None))
+            task.add_done_callback(lambda _, key=key: self._end(key))
+
+    def _end(self, key: tuple[str, str]) -> None:
+        self._busy.pop(key, None)
+        self._freed.set()
 
     async def _let_in(self, due: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the runs of a look that may be taken up now, in their order."""

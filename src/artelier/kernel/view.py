@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
-from artelier.kernel.queries.runs import ENDED, PUBLISHED
+from artelier.kernel.queries.runs import AWAKE, ENDED, PUBLISHED
 from artelier.kernel.run.status import DRIFTED, RunStatus, quote_statuses
 from artelier.log import Applied, Tx, View
 
@@ -76,6 +76,7 @@ kernel_view = View(
             tenant TEXT PRIMARY KEY, grants TEXT NOT NULL, budget INTEGER,
             allow_unknown_price INTEGER NOT NULL) STRICT, WITHOUT ROWID""",
     ),
+    indexes=(f"CREATE INDEX IF NOT EXISTS runs_awake ON runs(id) WHERE {AWAKE}",),
     published=PUBLISHED,
 )
 

@@ -169,6 +169,9 @@ class View:
     tables: tuple[str, ...]
     schema: tuple[str, ...]
     """CREATE statements of the tables and indexes."""
+    indexes: tuple[str, ...] = ()
+    """`CREATE INDEX IF NOT EXISTS` statements of indexes that came later. Opening a store makes those that it
+    lacks: an index changes no row, so that `version` stays and nothing is rebuilt."""
     published: tuple[str, ...] = ()
     """SELECT statements by which other packages read the tables: `CREATE TEMP VIEW` statements, which each
     connection executes for itself. They are no part of the file, so that none of its versions lacks them."""

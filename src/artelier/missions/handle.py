@@ -11,6 +11,7 @@ from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Limits, Run
+from artelier.kernel.queries.runs import DueLook
 from artelier.kernel.run.services import Services
 
 if TYPE_CHECKING:
@@ -191,12 +192,11 @@ async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None, chang
 MISSION, TASK = "mission", "task"
 
 
-async def due(services: Services, limit: int) -> list[tuple[str, str]]:
+async def due(services: Services, look: DueLook) -> list[tuple[str, str]]:
     """Tasks as (tenant, id) that a worker can drive on their own."""
     from artelier.missions.queries import due_tasks
 
-    rows = await due_tasks(services.store, now_us=services.clock.now_us(), limit=limit)
-    return [(one.tenant, one.task) for one in rows if not services.is_driving(one.holder, one[3:])]
+    return await due_tasks(services.store, look)
 
 
 async def _resume_mission(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentResult:

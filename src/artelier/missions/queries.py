@@ -12,7 +12,7 @@ from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
-from artelier.kernel.queries.runs import ENDED, find_run, totals
+from artelier.kernel.queries.runs import ENDED, DueLook, find_run, totals
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
 from artelier.missions.status import TaskStatus, reason_of, status_of
@@ -585,12 +585,12 @@ def runs_of_task(tx: Tx, tenant: str, task: str) -> RunsOfTask:
 
 
 _DUE = """
-SELECT t.tenant, t.task, l.holder, l.expires_us, l.expires_uptime_us FROM tasks t INDEXED BY tasks_alone
+SELECT t.tenant, t.task FROM tasks t INDEXED BY tasks_alone
   LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task
   LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission
   LEFT JOIN run_status p ON p.tenant = r.tenant AND p.run = r.parent
-  LEFT JOIN held_leases l ON l.stream = t.tenant || '/main/run:' || t.task
- WHERE t.alone = 1 AND t.ended = '' AND t.agent <> ''
+ WHERE t.alone = 1 AND t.ended = '' AND t.agent <> '' AND t.tenant = coalesce(?, t.tenant)
+   AND t.tenant || '/main/run:' || t.task NOT IN (SELECT value FROM json_each(?))
    AND (m.run IS NULL OR m.status IN ('completed', 'failed', 'cancelled'))
    AND (r.run IS NULL
      OR (r.parent IS NOT NULL AND p.status IN ('completed', 'failed', 'cancelled')
@@ -605,16 +605,7 @@ SELECT t.tenant, t.task, l.holder, l.expires_us, l.expires_uptime_us FROM tasks 
 """Tasks that nobody has begun and that wait for nothing, and those of ended missions that were reopened."""
 
 
-class DueTask(NamedTuple):
-    """A task that a worker can drive, with the lease that somebody has on its run."""
-
-    tenant: str
-    task: str
-    holder: str | None
-    expires_us: int | None
-    expires_uptime_us: int | None
-
-
-async def due_tasks(store: Store, *, now_us: int, limit: int) -> list[DueTask]:
-    """Return the tasks of all tenants that a worker can drive on their own."""
-    return [DueTask(*row) for row in await store.query(_DUE, (now_us, limit))]
+async def due_tasks(store: Store, look: DueLook) -> list[tuple[str, str]]:
+    """Return the tasks that a worker can drive on their own, as (tenant, id), oldest first."""
+    rows = await store.query(_DUE, (look.tenant, look.but_json, look.now_us, look.limit))
+    return [(tenant, task) for tenant, task in rows]

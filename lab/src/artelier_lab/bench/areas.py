@@ -63,6 +63,12 @@ def _economy(*, quick: bool, directory: Path, progress: Progress) -> dict[str, A
     return bench_economy(quick=quick, directory=directory, progress=progress)
 
 
+def _scale(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier_lab.bench.scale import bench_scale
+
+    return bench_scale(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel,
     "context": _context,
@@ -72,6 +78,7 @@ AREAS: dict[str, Area] = {
     "server": _server,
     "pii": _pii,
     "economy": _economy,
+    "scale": _scale,
 }
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 

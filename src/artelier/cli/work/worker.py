@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from artelier.cli import display
+from artelier.cli.brought_tools import BroughtTools, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 
@@ -22,6 +23,18 @@ app = alone()
 async def worker(
     call: CliCall,
     once: Annotated[bool, typer.Option("--once", help="Drive what is due now, then end.")] = False,
+    tools: ToolFiles = None,
+    slots: Annotated[
+        int, typer.Option("--slots", metavar="N", min=1, max=1000, help="Runs driven side by side.")
+    ] = 16,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--labels",
+            metavar="KEY=VALUE",
+            help="Take only runs with loop=NAME, model=NAME or agent=ID; repeatable.",
+        ),
+    ] = None,
     drain_s: DrainS = DRAIN_S,
 ) -> None:
     """Drive the runs that nobody drives.
@@ -30,20 +43,28 @@ async def worker(
     that a schedule starts. One line on stdout for each time that a run ends or waits. Without --tenant it
     serves all tenants. Ctrl-C ends it at once; the runs at hand stay resumable. SIGTERM drains it: it takes
     no more runs, lets tools that are at work end, and gives the runs back; a second one ends it at once.
+
+    Several workers may serve one database: each takes what nobody drives, while it has a free slot. Two
+    labels of one key are alternatives. A worker with labels leaves to others what has not begun yet:
+    schedules, and tasks and turns of chats that nobody has begun. So keep one without.
     """
     import asyncio
 
     from artelier.agents import Worker
     from artelier.cli.work.sigterm import drain_on_sigterm
+    from artelier.kernel.queries.runs import Labels
 
     driven: set[tuple[str, str]] = set()
+    wanted = Labels.parse(labels or [])
 
     def report(tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
         driven.add((tenant, run_id))
         _print(call, tenant, run_id, outcome)
 
-    async with call.kernel(create=True) as kernel:
-        drives = Worker(kernel, kernel.services, tenant=call.named_tenant, report=report)
+    async with call.kernel(create=True, brought=BroughtTools.of(tools, mcp=False)) as kernel:
+        drives = Worker(
+            kernel, kernel.services, tenant=call.named_tenant, report=report, slots=slots, labels=wanted
+        )
         told_to_end = asyncio.Event()
         drain_on_sigterm(told_to_end.set)
         if once:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
-from artelier.errors import NotFound
+from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel.run.status import RunStatus, quote_statuses
 from artelier.log import BlobRef, LeaseEnd, Store, Stream, Tx
 
@@ -522,35 +524,89 @@ def has_run(tx: Tx, tenant: str, run_id: str) -> bool:
     return tx.one("SELECT 1 FROM runs WHERE tenant = ? AND run = ?", (tenant, run_id)) is not None
 
 
-class DueRun(NamedTuple):
-    """A run at the top of its tree that somebody should drive now, with its lease if it has one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What a run must say of itself so that a worker takes it; an empty tuple takes any."""
 
-    tenant: str
-    run: str
-    holder: str | None
-    end: tuple[int | None, ...]
-    """`expires_us` and `expires_uptime_us` of the lease."""
+    loops: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> Labels:
+        """Read `KEY=VALUE` texts; several of one key are alternatives. Errors: `InvalidRequest`."""
+        found: dict[str, tuple[str, ...]] = {"loop": (), "model": (), "agent": ()}
+        if len(texts) > LABELS_MAX:
+            raise InvalidRequest("too many labels", expected=f"at most {LABELS_MAX}", got=len(texts))
+        for text in texts:
+            key, _, value = text.partition("=")
+            if key not in found or not value or len(value) > LABEL_CHARS_MAX:
+                raise InvalidRequest(
+                    "a label names what a run says of itself",
+                    expected=f"loop=NAME, model=NAME or agent=ID, of at most {LABEL_CHARS_MAX} characters",
+                    got=repr(text)[:80],
+                )
+            found[key] = (*found[key], value)
+        return cls(loops=found["loop"], models=found["model"], agents=found["agent"])
+
+    def __bool__(self) -> bool:
+        return bool(self.loops or self.models or self.agents)
 
 
-_DUE = """
-WITH RECURSIVE awake(id, tenant, run, parent, loop) AS (
-  SELECT r.id, r.tenant, r.run, r.parent, r.loop FROM runs r
-   WHERE (r.status IN ('pending', 'running') OR (r.status = 'waiting'
-     AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))
+LABELS_MAX = 100
+LABEL_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class DueLook:
+    """What a worker that looks for work could take."""
+
+    now_us: int
+    limit: int
+    tenant: str | None = None
+    labels: Labels = Labels()
+    but: frozenset[str] = frozenset()
+    """Names of runs' streams that are left out: somebody drives them, or they cannot be driven here."""
+
+    @cached_property
+    def but_json(self) -> str:
+        """The names as SQL reads them."""
+        return json.dumps(list(self.but))
+
+
+AWAKE = "status IN ('pending', 'running')"
+"""Of runs that wait for nothing, for SQL: the condition of the index `runs_awake`, which must be the same."""
+
+_DUE = f"""
+WITH RECURSIVE awake(id, tenant, run, parent, loop, model, agent) AS (
+  SELECT id, tenant, run, parent, loop, model, agent FROM runs WHERE {AWAKE}
   UNION
-  SELECT p.id, p.tenant, p.run, p.parent, p.loop FROM awake a
+  SELECT r.id, r.tenant, r.run, r.parent, r.loop, r.model, r.agent FROM waits w JOIN runs r ON r.id = w.run
+   WHERE w.until_us <= ? AND r.status = 'waiting'
+  UNION
+  SELECT p.id, p.tenant, p.run, p.parent, p.loop, p.model, p.agent FROM awake a
     JOIN runs p ON p.tenant = a.tenant AND p.run = a.parent
    WHERE p.status IN ('waiting', 'waiting_approval', 'unknown_outcome', 'budget_exhausted'))
-SELECT r.tenant, r.run, l.holder, l.expires_us, l.expires_uptime_us FROM awake r
-  LEFT JOIN held_leases l ON l.stream = r.tenant || '/main/run:' || r.run
- WHERE r.parent IS NULL AND r.loop <> ''
+SELECT r.tenant, r.run FROM awake r
+ WHERE r.parent IS NULL AND r.loop <> '' AND r.tenant = coalesce(?, r.tenant)
+   AND r.tenant || '/main/run:' || r.run NOT IN (SELECT value FROM json_each(?))
+   AND (? = '[]' OR r.loop IN (SELECT value FROM json_each(?)))
+   AND (? = '[]' OR r.model IN (SELECT value FROM json_each(?)))
+   AND (? = '[]' OR r.agent IN (SELECT value FROM json_each(?)))
    AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)
  ORDER BY r.id LIMIT ?
 """
 """A run that waits for its child is woken by what wakes the child; one that is paused is not."""
 
 
-async def due_runs(store: Store, *, now_us: int, limit: int) -> list[DueRun]:
-    """Return runs of built-in loops that are not over and wait for nothing, oldest first, driven ones too."""
-    rows = await store.query(_DUE, (now_us, limit))
-    return [DueRun(tenant, run, holder, tuple(end)) for tenant, run, holder, *end in rows]
+async def due_runs(store: Store, look: DueLook) -> list[tuple[str, str]]:
+    """Return runs at the top of their trees that should be driven now, as (tenant, run id), oldest first.
+
+    They are runs of built-in loops that are not over and wait for nothing.
+    Cost: O(runs that are awake), however many have ended.
+    """
+    labels = look.labels
+    wanted = [json.dumps(one) for one in (labels.loops, labels.models, labels.agents)]
+    parameters = [look.now_us, look.tenant, look.but_json]
+    parameters += [text for one in wanted for text in (one, one)]
+    return [(tenant, run) for tenant, run in await store.query(_DUE, (*parameters, look.limit))]

@@ -165,9 +165,10 @@ async def left_behind(services: Services) -> dict[tuple[str, str], bool]:
     Cost: a row per run that is driven or was left.
     """
     kinds = [kind.KIND for kind in OF_RESUMING]
+    is_driving = services.driving_check()
     found: dict[tuple[str, str], bool] = {}
     for left in await leased_runs(services.store):
-        if not services.is_driving(left.holder, left.end):
+        if not is_driving(left.holder, left.end):
             stream = run_stream(left.tenant, left.run)
             come = await read_newest_seq_but(services.store, stream, kinds)
             found[left.tenant, left.run] = come == left.progress and come > 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -172,9 +173,19 @@ class Services:
 
     def is_driving(self, holder: str | None, end: Sequence[Any]) -> bool:
         """Return whether a stored lease holds: `end` is its `expires_us` and `expires_uptime_us`."""
-        if holder is None or self.is_dead(holder):
-            return False
-        return not self.is_over(holder, LeaseEnd(*end))
+        return self.driving_check()(holder, end)
+
+    def driving_check(self) -> Callable[[str | None, Sequence[Any]], bool]:
+        """Return `is_driving` for one look at many leases: each holder's process is looked for once."""
+        is_dead, uptime_us, now_us = cache(self.is_dead), cache(self.uptime_us), self.clock.now_us()
+
+        def is_driving(holder: str | None, end: Sequence[Any]) -> bool:
+            if holder is None or is_dead(holder):
+                return False
+            end = end if isinstance(end, LeaseEnd) else LeaseEnd(*end)
+            return not end.is_over(now_us=now_us, uptime_us=uptime_us(holder))
+
+        return is_driving
 
     def is_over(self, holder: str, end: LeaseEnd) -> bool:
         """Return whether a holder's lease has ended, by the clock that it shares with this process."""
