@@ -49,5 +49,5 @@ def test_the_command_records_and_compares(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     file = str(tmp_path / "logs.gz")
 
-    assert main(["record", file, "--seeds", "1", "--directory", str(tmp_path)]) == 0
+    assert main(["record", file, "--start", "9", "--seeds", "1", "--directory", str(tmp_path)]) == 0
     assert main(["compare", file, "--directory", str(tmp_path)]) == 0

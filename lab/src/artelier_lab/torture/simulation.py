@@ -120,7 +120,10 @@ class Simulation:
         """Both phases; afterwards the file is closed and nothing is left."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unheard)
-        gc.freeze()  # only what is made from here on is looked through at the end
+        # Only what is made from here on is looked through at the end. What the process has frozen itself (a
+        # test session: millions of objects) stays so: else each later look goes through all of it.
+        is_frozen = gc.get_freeze_count() > 0
+        gc.freeze()
         desk = self.open("desk")
         budget = None if not self.faults else self.plan.rng.choice((None, "0.02", "0.2"))
         await desk.start(
@@ -143,7 +146,8 @@ class Simulation:
                 await self.close(process)
             self.virtual_s = loop.time()
             gc.collect()  # so that an error that nobody looked at is heard of
-            gc.unfreeze()
+            if not is_frozen:
+                gc.unfreeze()
 
     def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error that nobody looked at is an error of the kernel's, but for those of the dead."""
