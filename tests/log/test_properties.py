@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from artelier.errors import ArtelierError, InvalidArguments, SequenceConflict
 from artelier.log import GENESIS, Batch, Event, Receipt, SqliteStore, StreamAppend, verify_store
+from artelier.log.sqlite import writer
 from artelier.testing.conformance.stage import noted_draft, settle_all, stream
 from artelier.testing.conformance.view import TALLY
 
@@ -98,6 +101,15 @@ class LogMachine(RuleBasedStateMachine):
             for index, numbers in enumerate(self.model):
                 history = [event for event in events if event.stream == STREAMS[index]]
                 self.check_stream(history, numbers)
+            self.check_pages(store, events)
+
+    def check_pages(self, store: SqliteStore, events: list[Event]) -> None:
+        """A tenant's pages, whatever of them is listed, are its events and no others."""
+        for tenant in ("acme", "other", "nobody"):
+            for after in (0, len(events) // 2):
+                read = store.read_all(after=after, limit=7, tenant=tenant)
+                own = [event for event in events if event.stream.tenant == tenant and event.position > after]
+                assert self.loop.run_until_complete(read) == own[:7]
 
     def check_stream(self, history: list[Event], numbers: list[int]) -> None:
         assert [event.plain().get("number", 0) for event in history] == numbers
@@ -113,6 +125,14 @@ class LogMachine(RuleBasedStateMachine):
         self.folder.cleanup()
         assert all(report.findings == [] for report in reports), reports
         assert reports[-1].events == sum(map(len, self.model))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def lists_early() -> Iterator[None]:
+    """Logs of a few dozen events list whose they are, as stores do every few hundred."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "LIST_EVERY", 5)
+        yield
 
 
 TestLog = LogMachine.TestCase

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -388,3 +389,60 @@ def test_openers_of_a_fresh_file_at_once_share_it(tmp_path: Path, turn: int) -> 
 
     assert failures == []
     assert verify_store(path, (TALLY,)).events == 18
+
+
+def _as_it_was(path: Path) -> None:
+    """Take away what the fifth schema has brought."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DROP TABLE tenant_positions")
+        db.execute("PRAGMA user_version = 4")
+
+
+def test_an_older_store_lists_whose_its_events_are_commit_by_commit(tmp_path: Path) -> None:
+    """Opening a large store waits for nothing; every commit lists some thousands of its events."""
+    path = tmp_path / "s.db"
+
+    async def fill(store: SqliteStore) -> None:
+        for _ in range(4):
+            for tenant in ("acme", "other"):
+                events = [noted_draft(1) for _ in range(1_500)]
+                await store.append(Batch(appends=[StreamAppend(stream("run:r", tenant=tenant), events)]))
+
+    async def grow(store: SqliteStore) -> None:
+        listed = list[int]()
+        for n in range(4):
+            await store.append(batch("run:late", n))
+            listed += store.look("SELECT coalesce(max(last), 0) FROM tenant_positions")[0]
+            own = await store.read_all(tenant="acme", limit=10_000)
+            assert len(own) == 6_001 + n and all(one.stream.tenant == "acme" for one in own)
+        assert listed == [5_000, 10_000, 12_003, 12_003]
+
+    tell(path, fill)
+    _as_it_was(path)
+    assert verify_store(path, (TALLY,)).ok
+    tell(path, grow)
+    assert verify_store(path, (TALLY,)).ok
+
+
+@pytest.mark.corrupts
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("UPDATE tenant_positions SET tenant = 'other' WHERE first = 1", "position 1 is not of other"),
+        ("UPDATE tenant_positions SET first = 2 WHERE first = 1", "position 1 is missing"),
+        ("UPDATE tenant_positions SET last = last + 1", "is not of acme"),
+    ],
+)
+def test_a_list_of_tenants_events_that_is_wrong_is_found(tmp_path: Path, damage: str, said: str) -> None:
+    path = tmp_path / "s.db"
+
+    async def fill(store: SqliteStore) -> None:
+        await store.append(Batch(appends=[StreamAppend(stream("run:r"), [noted_draft(1)] * 600)]))
+
+    tell(path, fill)
+    assert verify_store(path, (TALLY,)).ok
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute(damage).rowcount == 1
+
+    (finding,) = verify_store(path, (TALLY,)).findings
+    assert finding.startswith("the list of tenants' events") and said in finding

@@ -17,19 +17,24 @@ from typing import Any
 
 from artelier.app import Kernel
 from artelier.kernel.queries.runs import DueLook, due_runs
+from artelier.log.sqlite.schema import list_positions
 from artelier.log.sqlite.store import connect
 from artelier_lab.bench.figures import Target, judge, median, rounded
 from artelier_lab.bench.machine import machine_facts
 
-TARGETS = {"due_look_ms": Target(at_most=2.0)}
+TARGETS = {"due_look_ms": Target(at_most=2.0), "page_ms": Target(at_most=2.0)}
 
 UNITS = {
     "due_look_ms": "ms of a worker's look for due runs: 1,000,000 have ended, one is due",
     "due_look_held_ms": "ms of the same look while others drive 1,000 runs",
     "due_runs_found": "runs that the look behind 1,000 held ones found: 1",
     "index_1000000_runs_s": "s to make the index of due runs when an older store is opened",
+    "page_ms": "ms of the newest 50 events of one of 100 tenants among 3,000,000 events",
+    "page_quiet_ms": "ms of all 50 events of a tenant that are spread over the same store",
+    "page_unlisted_ms": "ms of the same where no commit has listed whose the events are: an older store",
+    "list_us_per_event": "us in which a commit lists whose an event is",
 }
-SIZED = ("due_look_ms",)
+SIZED = ("due_look_ms", "page_ms")
 """Figures of another size in a quick run."""
 
 
@@ -40,9 +45,10 @@ class _Plan:
     ended: int = 1_000_000
     held: int = 1_000
     looks: int = 51
+    events: int = 3_000_000
 
 
-_QUICK = _Plan(ended=20_000, looks=11)
+_QUICK = _Plan(ended=20_000, looks=11, events=20_000)
 
 
 def bench_scale(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -50,6 +56,7 @@ def bench_scale(*, quick: bool, directory: Path, progress: Callable[[str], None]
     plan = _QUICK if quick else _Plan()
     machine = machine_facts(directory)
     figures = _bench_due(plan, directory / "due.db", progress)
+    figures |= _bench_pages(plan, directory / "pages.db", progress)
     figures = {name: rounded(value) for name, value in figures.items()}
     return {
         **figures,
@@ -100,6 +107,52 @@ def _bench_due(plan: _Plan, path: Path, progress: Callable[[str], None]) -> dict
         "due_look_held_ms": held_ms,
         "due_runs_found": len(found),
         "index_1000000_runs_s": index_s,
+    }
+
+
+TENANTS, PAGE = 100, 50
+
+_STREAMS = "INSERT INTO streams SELECT i, 'tenant-' || i, 'main', 'run:r' FROM n"
+_EVENTS = (
+    "INSERT INTO events SELECT i, CASE i % {apart} WHEN 0 THEN {quiet} ELSE i / 10 % {busy} + 1 END, i,"
+    " 'bench.noted', 1, '{{}}', 0, 'bench', NULL, zeroblob(32) FROM n"
+)
+
+
+def _bench_pages(plan: _Plan, path: Path, progress: Callable[[str], None]) -> dict[str, float]:
+    """Batches of ten events of 99 tenants in turn, and 50 events of the hundredth between them."""
+    progress(f"{plan.events:,} events")
+    Kernel.open(path).close()
+    apart = plan.events // PAGE
+    with closing(connect(str(path))) as db:
+        _fill(db, _STREAMS, 1, TENANTS)
+        _fill(db, _EVENTS.format(apart=apart, quiet=TENANTS, busy=TENANTS - 1), 1, plan.events)
+    busy, quiet = "tenant-1", f"tenant-{TENANTS}"
+    newest = plan.events - PAGE * (TENANTS - 1)
+    with Kernel.open(path) as kernel:
+        store = kernel.store
+        unlisted_ms, _ = asyncio.run(_time(3, lambda: store.read_all(tenant=quiet, limit=PAGE)))
+    progress("listing whose they are")
+    with closing(connect(str(path))) as db:
+        db.execute("BEGIN")
+        before, listed = time.perf_counter(), 0
+        while listed < plan.events:
+            listed = list_positions(db, after=listed, upto=plan.events)
+        list_s = time.perf_counter() - before
+        db.execute("COMMIT")
+    progress("pages")
+    with Kernel.open(path) as kernel:
+        store = kernel.store
+        page_ms, page = asyncio.run(
+            _time(plan.looks, lambda: store.read_all(after=newest, tenant=busy, limit=PAGE))
+        )
+        quiet_ms, own = asyncio.run(_time(plan.looks, lambda: store.read_all(tenant=quiet, limit=PAGE)))
+    assert 40 <= len(page) <= PAGE == len(own), (len(page), len(own))
+    return {
+        "page_ms": page_ms,
+        "page_quiet_ms": quiet_ms,
+        "page_unlisted_ms": unlisted_ms,
+        "list_us_per_event": list_s / plan.events * 1e6,
     }
 
 

@@ -42,6 +42,8 @@ from artelier.log.rate_windows import Asked, Change, Taken
 from artelier.log.sqlite import erasure
 from artelier.log.sqlite.rate_windows import change_turns, take_turns
 from artelier.log.sqlite.schema import (
+    LISTED,
+    LISTING_SINCE,
     FileIdentity,
     dispatch,
     install,
@@ -72,6 +74,15 @@ _EVENT = (
     " FROM events e JOIN streams s ON s.id = e.stream"
 )
 
+
+_LISTED_EVENT = (
+    _EVENT.replace("FROM events e JOIN", "FROM tenant_positions t CROSS JOIN events e JOIN")
+    + " WHERE t.tenant = ? AND t.first >= coalesce("
+    "(SELECT max(first) FROM tenant_positions WHERE first <= ? + 1 AND tenant = ?), 0)"
+    " AND e.position BETWEEN t.first AND t.last AND e.position > ? AND e.position <= ?"
+    " ORDER BY t.first, e.position LIMIT ?"
+)
+"""By the stretches of positions that are a tenant's, from the one that holds the first on."""
 
 _CONTENT = (
     "SELECT b.name, b.key_id, k.secret, b.codec, b.content, b.size"
@@ -258,6 +269,8 @@ class SqliteStore:
         self._write_db = db
         self._read_db = connect(str(self.path), read_only=True)
         publish(self._read_db, self.views)
+        self._is_listing = schema_version(self._read_db) >= LISTING_SINCE
+        """False for an older file that cannot be written here."""
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[tuple[str, str | None], DataKey] = {}
@@ -368,10 +381,15 @@ class SqliteStore:
         if tenant is None:
             rows = self._rows(f"{_EVENT} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, limit))
             return [event_from_row(row) for row in rows]
-        found: list[Event] = []
+        listed = self._rows(LISTED)[0][0] if self._is_listing else 0
+        rows = (
+            self._rows(_LISTED_EVENT, (tenant, after, tenant, after, listed, limit)) if after < listed else []
+        )
+        found = [event_from_row(row) for row in rows]
+        after = max(after, listed)
         newest = self._rows("SELECT max(position) FROM events", ())[0][0] or 0
         while after < newest and len(found) < limit:
-            # `+`: by position. By tenant, SQLite would read and sort all its events for each page.
+            # What is not listed yet: by position. By tenant, SQLite would read and sort all its events.
             rows = self._rows(
                 f"{_EVENT} WHERE e.position > ? AND e.position <= ? AND +s.tenant = ?"
                 " ORDER BY e.position LIMIT ?",

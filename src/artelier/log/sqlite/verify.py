@@ -21,7 +21,7 @@ from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_ref, 
 from artelier.log.contract import RESTORE, View
 from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.sqlite.erasure import GoneKeys
-from artelier.log.sqlite.schema import MIGRATIONS, fold, index_name, missing_indexes, publish
+from artelier.log.sqlite.schema import LISTING_SINCE, MIGRATIONS, fold, index_name, missing_indexes, publish
 from artelier.log.sqlite.store import open_read_only
 from artelier.log.sqlite.writer import store_error
 
@@ -98,6 +98,8 @@ def _check_all(
         _check_schema(db, fresh, report, views)
     with _damage(report, "the events"):
         names = _check_chains(db, report)
+    with _damage(report, "the list of tenants' events"):
+        _check_positions(db, report)
     with _damage(report, "the commits"):
         _check_commits(db, report, names, head)
     with _damage(report, "the content"):
@@ -253,6 +255,26 @@ def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
     return {id_: name for id_, (_, name) in streams.items()}
 
 
+def _check_positions(db: sqlite3.Connection, report: Report) -> None:
+    """Whose each position is, as the list says that pages of tenants are read by; it may end early."""
+    if db.execute("PRAGMA user_version").fetchone()[0] < LISTING_SINCE:
+        return
+    expected = 1
+    for first, last in db.execute("SELECT first, last FROM tenant_positions ORDER BY first"):
+        if first != expected or last < first:
+            report.add_finding(f"the list of tenants' events: position {expected} is missing")
+            return
+        expected = last + 1
+    wrong = db.execute(
+        "SELECT t.first, t.tenant FROM tenant_positions t LEFT JOIN events f ON f.position = t.last"
+        " WHERE f.position IS NULL UNION ALL SELECT e.position, t.tenant FROM tenant_positions t"
+        " JOIN events e ON e.position BETWEEN t.first AND t.last"
+        " JOIN streams s ON s.id = e.stream WHERE s.tenant <> t.tenant LIMIT 1"
+    ).fetchone()
+    if wrong is not None:
+        report.add_finding(f"the list of tenants' events: position {wrong[0]} is not of {wrong[1]}")
+
+
 def _check_commits(db: sqlite3.Connection, report: Report, names: dict[int, bytes], head: str | None) -> None:
     """Every commit root, contiguous from position 1 to the last event."""
     root, last, seen = GENESIS, 0, False
@@ -357,7 +379,7 @@ def _check_views(
     expected = _make_tables(db.execute("PRAGMA user_version").fetchone()[0], _statements(views)).columns
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions", "vault", "rates"}
-    owned = own | {table for view in views for table in view.tables}
+    owned = own | {"tenant_positions"} | {table for view in views for table in view.tables}
     report.unchecked.extend(sorted(t for t in tables - owned if not t.startswith("sqlite_")))
     try:
         fold(db, fresh, views)

@@ -49,7 +49,17 @@ from artelier.log.contract import (
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.rate_windows import TenantTurns
 from artelier.log.sqlite.erasure import wrap_keys
-from artelier.log.sqlite.schema import SCHEMA_VERSION, Dispatch, FileIdentity, SqliteTx, stored_versions
+from artelier.log.sqlite.schema import (
+    LIST_EVERY,
+    LISTED,
+    LISTING_SINCE,
+    SCHEMA_VERSION,
+    Dispatch,
+    FileIdentity,
+    SqliteTx,
+    list_positions,
+    stored_versions,
+)
 
 T = TypeVar("T")
 
@@ -227,6 +237,8 @@ class Writer:
         """Fences under which a batch was refused that others go on from, and why."""
         self._position = 0
         self._root = GENESIS
+        self._listed = 0
+        """The last position of which the store says whose it is."""
         self._data_version = -1
         self._abroad = False
         self._last_group = 0
@@ -320,6 +332,10 @@ class Writer:
         ).fetchone()
         self._position, self._root = row if row else (0, GENESIS)
         self._newer = self._changed_by_newer()
+        schema = self._db.execute("PRAGMA user_version").fetchone()[0]
+        # A file that cannot be written may be older; one of a newer version may have no such table.
+        is_listing = schema >= LISTING_SINCE and not self._newer
+        self._listed = self._db.execute(LISTED).fetchone()[0] if is_listing else 0
         made = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
         self._live_keys.clear()
         if self._keys_made != (made := made[0] if made else 0):
@@ -343,6 +359,8 @@ class Writer:
                 self._db.execute(
                     "INSERT INTO commits VALUES (?, ?, ?)", (first + 1, self._position, self._root)
                 )
+                if self._position - self._listed >= LIST_EVERY:
+                    self._listed = list_positions(self._db, after=self._listed, upto=self._position)
             if self._fault:
                 self._fault("commit.before")
             if self._identity is not None:  # as late as can be, so that little can happen in between

@@ -212,6 +212,24 @@ class BatchPromises(StoreHarness):
 
         self.tell(where, story)
 
+    def test_a_quiet_tenant_is_read_in_order_between_thousands_of_others(self, where: str) -> None:
+        async def story(store: Store) -> None:
+            placed, newest = list[int](), 0
+            for _ in range(4):
+                placed.append((await store.append(batch("run:a", 1))).position)
+                for n in range(3):
+                    events = (noted_draft(1) for _ in range(400))
+                    other = StreamAppend(stream("run:b", tenant=f"other{n}"), tuple(events))
+                    newest = (await store.append(Batch(appends=[other]))).position
+            assert [e.position for e in await store.read_all(tenant="acme")] == placed
+            for after in (0, placed[0], placed[1] - 1, placed[1], placed[2] + 7, placed[3]):
+                page = await store.read_all(tenant="acme", after=after, limit=2)
+                assert [e.position for e in page] == [p for p in placed if p > after][:2]
+            rest = await store.read_all(tenant="other2", after=placed[3], limit=10_000)
+            assert [e.position for e in rest] == list(range(newest - 399, newest + 1))
+
+        self.tell(where, story)
+
     def test_reading_goes_in_pages_and_by_tenant(self, where: str) -> None:
         async def story(store: Store) -> None:
             for n in range(10):
