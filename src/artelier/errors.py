@@ -3,7 +3,7 @@
     ArtelierError
     ├── InvalidRequest    what the caller asked for cannot be understood or is against the contract
     │   ├── InvalidArguments  InvalidArtifact  InvalidConfig  InvalidEvent  InvalidExport  InvalidImport
-    │   ├── AmbiguousStepKey  OutputInvalid  UnknownModel
+    │   ├── AmbiguousStepKey  MediaNotTaken  OutputInvalid  UnknownModel
     ├── NotFound          the thing named is not there (or not there for this tenant)
     │   ├── Erased (Locked)
     ├── Conflict          somebody else changed it first, or the past differs from the present
@@ -120,6 +120,13 @@ class InvalidImport(InvalidRequest):
     """A file of another program cannot be read; nothing of it was taken."""
 
     code = "invalid_import"
+    audience = "operator"
+
+
+class MediaNotTaken(InvalidRequest):
+    """A model does not read an image, a sound or a PDF of its prompt; it was not asked."""
+
+    code = "media_not_taken"
     audience = "operator"
 
 

@@ -26,25 +26,40 @@ TENANT = "tenant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MediaSize:
+    """The tokens of images, sounds and PDFs of a call, which are in no byte of its request."""
+
+    tokens: int = 0
+    """By estimate."""
+    tokens_max: int = 0
+    """More than the provider bills; only where nothing limits the call may it be less."""
+
+
+NO_MEDIA_SIZE = MediaSize()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallSize:
     """The tokens that a call can use."""
 
     input_tokens: int
     """Of its input, by estimate."""
     input_max: int
-    """More than any tokenizer makes of its input, images and other media apart."""
+    """More than any tokenizer makes of its input, with the bound of its media."""
     output_max: int
     """The most that it may write."""
 
     @classmethod
-    def of(cls, size_bytes: int, extra_bytes: int, *, output_max: int) -> CallSize:
-        """Return the size of a request by that of its canonical JSON.
+    def of(
+        cls, size_bytes: int, extra_bytes: int, *, output_max: int, media: MediaSize = NO_MEDIA_SIZE
+    ) -> CallSize:
+        """Return the size of a request by that of its canonical JSON, and of its media.
 
         `extra_bytes`: those beyond one per character.
         """
         return cls(
-            input_tokens=tokens_of_counts(size_bytes - extra_bytes, extra_bytes),
-            input_max=upper_bound_tokens(size_bytes),
+            input_tokens=tokens_of_counts(size_bytes - extra_bytes, extra_bytes) + media.tokens,
+            input_max=upper_bound_tokens(size_bytes) + media.tokens_max,
             output_max=output_max,
         )
 
@@ -473,13 +488,13 @@ class OutputRoom:
     def is_bounded(self) -> bool:
         return self.microusd is not None or self.tokens is not None
 
-    def output_tokens(self, size_bytes: int) -> int:
+    def output_tokens(self, size_bytes: int, media: MediaSize = NO_MEDIA_SIZE) -> int:
         """Return how much a call may write whose canonical request has this size: the limit, or the largest
         power of two below it that is paid for.
         """
+        input_max = upper_bound_tokens(size_bytes) + media.tokens_max
         if self.after_cut:
-            return self._after_cut(upper_bound_tokens(size_bytes))
-        input_max = upper_bound_tokens(size_bytes)
+            return self._after_cut(input_max)
         if not self.is_bounded or self._is_affordable(input_max, self.limit):
             return self.limit
         power = 1 << (self.limit.bit_length() - 1)
@@ -511,7 +526,7 @@ async def output_room(
 ) -> OutputRoom:
     """Return what is left for a call of a run. Cost: where nothing limits the run, no read."""
     microusd, tokens = await _left(core, price)
-    rate = _rate_tokens(core, model)
+    rate = rate_tokens(core, model)
     if rate is not None:
         tokens = rate if tokens is None else min(tokens, rate)
     return OutputRoom(limit=limit, price=price, microusd=microusd, tokens=tokens, after_cut=after_cut)
@@ -538,7 +553,7 @@ async def _left(core: RunCore, price: Price | None) -> tuple[int | None, int | N
     return min(usd, default=None), min(tokens, default=None)
 
 
-def _rate_tokens(core: RunCore, model: str) -> int | None:
+def rate_tokens(core: RunCore, model: str) -> int | None:
     """Return the tokens of a minute that the narrowest rate of a model gives."""
     try:
         claims = claims_for(core, model, 0)

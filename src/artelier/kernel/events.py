@@ -49,7 +49,7 @@ class StepReceipt(EventData, frozen=True, kw_only=True, omit_defaults=True):
 # A run's life
 
 
-@event("run.started")
+@event("run.started", names_messages=True)
 class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     """A run begins. `loop` names the built-in loop that drives it; empty for hand-written code. `scopes` are
     those in which it counts what it uses, beside its own, its ancestors' and the tenant's."""
@@ -228,7 +228,7 @@ class LimitSet(CappingEvent, frozen=True, kw_only=True, omit_defaults=True):
 # Prompts and models
 
 
-@event("cycle.completed")
+@event("cycle.completed", names_messages=True)
 class CycleCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A built-in loop ended a cycle; `state` is all it needs to go on, of bounded size."""
 
@@ -238,7 +238,7 @@ class CycleCompleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """Messages that the cycle brought; so a resume finds all that the state counts."""
 
 
-@event("context.assembled")
+@event("context.assembled", names_messages=True)
 class ContextAssembled(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """The manifest of one prompt: together with blob and message rows it renders the same bytes again."""
 

@@ -67,12 +67,20 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 _registry: dict[tuple[str, int], type[EventData]] = {}
 _newest: dict[str, int] = {}
 _upcasters: dict[tuple[str, int], Upcaster] = {}
+_naming_messages: set[str] = set()
 
 
-def event(kind: str, version: int = 1) -> Callable[[type[DataT]], type[DataT]]:
-    """Register a data class for `(kind, version)`; `kind` is `noun.past_participle`."""
+def event(
+    kind: str, version: int = 1, *, names_messages: bool = False
+) -> Callable[[type[DataT]], type[DataT]]:
+    """Register a data class for `(kind, version)`; `kind` is `noun.past_participle`.
+
+    `names_messages`: content that it refers to may hold messages, and these may name media.
+    """
 
     def register(cls: type[DataT]) -> type[DataT]:
+        if names_messages:
+            _naming_messages.add(kind)
         if (kind, version) in _registry:
             raise InvalidEvent("event kind registered twice", got=f"{kind} version {version}")
         cls.KIND = kind
@@ -97,6 +105,11 @@ def upcaster(kind: str, version: int) -> Callable[[Upcaster], Upcaster]:
 def registered() -> dict[tuple[str, int], type[EventData]]:
     """Every known `(kind, version)`, for docs and tests."""
     return dict(_registry)
+
+
+def names_messages(kind: str) -> bool:
+    """Return True if content that events of this kind refer to may name further content, as messages do."""
+    return kind in _naming_messages
 
 
 def is_known(kind: str, version: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,9 @@ from weakref import WeakKeyDictionary
 
 from artelier.models.params import settings_of, timeout_s_of
 from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, openai_chat
-from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price, sending
+from artelier.ports.media import LoadMedia, MediaRules, media_in
+from artelier.ports.model import FREE, Delta, ModelPort, ModelReply, ModelRequest, Price, sending
+from artelier.tokens.media_rules import media_rules
 from artelier.tokens.model_info import split_name
 
 if TYPE_CHECKING:
@@ -115,9 +117,25 @@ class ProviderModel:
                     return item
         raise AssertionError("a stream ends with the whole reply")
 
+    def media_rules(self, model: str, /) -> MediaRules:
+        """Return what the model takes, as far as its name says it."""
+        return media_rules(model)
+
+    def with_media(self, load: LoadMedia, /) -> ModelPort:
+        """Return the port for one call, which loads what the request shows."""
+        return _MediaCall(self, load)
+
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[Delta | ModelReply]:
         """The text as it comes, then the whole reply. Closing the iterator closes the connection."""
-        prepared = await self._prepare(request)
+        async with aclosing(self.stream_with(request, {})) as items:
+            async for item in items:
+                yield item
+
+    async def stream_with(
+        self, request: ModelRequest, media: Mapping[str, bytes]
+    ) -> AsyncGenerator[Delta | ModelReply]:
+        """The same with the bytes of what the request shows, by reference."""
+        prepared = await self._prepare(request, media)
         from pydantic_ai.direct import model_request_stream
 
         from artelier.models.failures import failure_of
@@ -163,7 +181,7 @@ class ProviderModel:
         if connection is not None:
             await connection.http.aclose()
 
-    async def _prepare(self, request: ModelRequest) -> _VendorRequest:
+    async def _prepare(self, request: ModelRequest, media: Mapping[str, bytes]) -> _VendorRequest:
         settings = settings_of(request.params)
         if (sent := sending.get()) is not None:
             sent.adapter, sent.params = adapter_version(), request.params
@@ -174,7 +192,7 @@ class ProviderModel:
         output = vendor_mapper.output_of(request, profile)
         return _VendorRequest(
             model=model,
-            messages=vendor_mapper.messages_of(request, profile, provider=model.system),
+            messages=vendor_mapper.messages_of(request, profile, provider=model.system, media=media),
             settings={
                 **vendor_mapper.cache_settings_of(request),
                 **vendor_mapper.settings_for(
@@ -222,6 +240,28 @@ class ProviderModel:
             secret=self._endpoint.api_key,
             timeout_s=timeout_s_of(request.params),
         )
+
+
+class _MediaCall:
+    """A provider for one call, whose request shows media."""
+
+    def __init__(self, provider: ProviderModel, load: LoadMedia) -> None:
+        self.price = provider.price
+        self._provider = provider
+        self._load = load
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        async with aclosing(self.stream(request)) as items:
+            async for item in items:
+                if isinstance(item, ModelReply):
+                    return item
+        raise AssertionError("a stream ends with the whole reply")
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[Delta | ModelReply]:
+        media = {medium.blob: await self._load(medium) for medium in media_in(request.messages)}
+        async with aclosing(self._provider.stream_with(request, media)) as items:
+            async for item in items:
+                yield item
 
 
 def openai_compatible(

@@ -17,9 +17,20 @@ import msgspec
 
 from artelier.errors import External, InvalidRequest, ReplayMismatch
 from artelier.models.params import output_text, parse_output
-from artelier.ports.model import FREE, ChatMessage, Delta, ModelReply, ModelRequest, Price, ToolCall, Usage
+from artelier.ports.media import LoadMedia, MediaRules, media_in
+from artelier.ports.model import (
+    FREE,
+    ChatMessage,
+    Delta,
+    ModelPort,
+    ModelReply,
+    ModelRequest,
+    Price,
+    ToolCall,
+    Usage,
+)
 
-__all__ = ["ScriptedModel", "Step", "UnexpectedCall", "tool_call"]
+__all__ = ["ScriptedMediaModel", "ScriptedModel", "Step", "UnexpectedCall", "tool_call"]
 
 
 # --------------------------------------------------------------------------- scripted reply
@@ -206,6 +217,48 @@ class ScriptedModel:
             scripted=len(self._steps),
             request=request,
         )
+
+
+class ScriptedMediaModel(ScriptedModel):
+    """A `ScriptedModel` that takes media; `media` has what each call has loaded, in order."""
+
+    def __init__(
+        self,
+        script: Sequence[Step] | Callable[[ModelRequest], Any],
+        *,
+        rules: MediaRules,
+        price: Price | None = FREE,
+        repeat_last: bool = False,
+    ) -> None:
+        super().__init__(script, price=price, repeat_last=repeat_last)
+        self.rules = rules
+        self.media: list[tuple[bytes, ...]] = []
+
+    def media_rules(self, model: str, /) -> MediaRules:
+        return self.rules
+
+    def with_media(self, load: LoadMedia, /) -> ModelPort:
+        return _LoadingModel(self, load)
+
+
+class _LoadingModel:
+    """The same for one call."""
+
+    def __init__(self, model: ScriptedMediaModel, load: LoadMedia) -> None:
+        self._model = model
+        self._load = load
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        await self._take(request)
+        return await self._model.complete(request)
+
+    async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
+        await self._take(request)
+        async for item in self._model.stream(request):
+            yield item
+
+    async def _take(self, request: ModelRequest) -> None:
+        self._model.media.append(tuple([await self._load(one) for one in media_in(request.messages)]))
 
 
 async def _plain(step: Step, request: ModelRequest) -> PlainStep:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pydantic_ai.messages import (
+    BinaryContent,
     CachePoint,
     ModelMessage,
     ModelRequestPart,
@@ -31,6 +32,7 @@ from pydantic_ai.usage import RequestUsage
 
 from artelier.errors import InvalidRequest
 from artelier.models.params import output_text, parse_arguments, parse_output
+from artelier.ports.media import MEDIA, has_media, medium_of
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolCall, Usage, sending
 from artelier.ports.reasoning import (
     REASONING,
@@ -183,19 +185,27 @@ def takes_marks(request: ModelRequest) -> bool:
     return rules is not None and rules.is_marked and bool(marked_messages(request))
 
 
-def messages_of(request: ModelRequest, profile: Mapping[str, Any], *, provider: str) -> list[ModelMessage]:
+def messages_of(
+    request: ModelRequest,
+    profile: Mapping[str, Any],
+    *,
+    provider: str,
+    media: Mapping[str, bytes] | None = None,
+) -> list[ModelMessage]:
     """The conversation. Everything between two assistant messages becomes one vendor request.
 
     A system message after the beginning stays in its place: as such where the provider takes it there,
     else as a user message inside `<system>` tags. Moved to the front, it would change the prefix that
-    providers cache, and the meaning. Reasoning goes back to its own `provider` alone, as it came.
+    providers cache, and the meaning. Reasoning goes back to its own `provider` alone, as it came. `media` are
+    the bytes of what the messages show, by reference.
 
-    Errors: `InvalidRequest` for a part that is no text, or a tool result that answers no call.
+    Errors: `InvalidRequest` for a part that cannot be sent, or a tool result that answers no call.
     """
     conversion = _Conversion(
         provider=provider,
         takes_late_system=bool(profile.get("supports_inline_system_prompts")),
         id_chars=cast("int | None", profile.get("tool_call_id_length")),
+        media=media or {},
     )
     marked = marked_messages(request) if takes_marks(request) else ()
     for number, message in enumerate(request.messages):
@@ -206,8 +216,11 @@ def messages_of(request: ModelRequest, profile: Mapping[str, Any], *, provider: 
 
 
 class _Conversion:
-    def __init__(self, *, provider: str, takes_late_system: bool, id_chars: int | None) -> None:
+    def __init__(
+        self, *, provider: str, takes_late_system: bool, id_chars: int | None, media: Mapping[str, bytes]
+    ) -> None:
         self._provider = provider
+        self._media = media
         self.messages: list[ModelMessage] = []
         self._takes_late_system = takes_late_system
         self._id_chars = id_chars
@@ -239,6 +252,9 @@ class _Conversion:
             last.parts = [*last.parts, UserPromptPart(content=pieces)]
 
     def _request_part(self, message: ChatMessage) -> ModelRequestPart:
+        if message.role == "user" and has_media(message):
+            self._has_begun = True
+            return UserPromptPart(content=[self._user_piece(part) for part in message.content])
         text = _text_of(message)
         if message.role == "system" and not self._has_begun:
             return SystemPromptPart(content=text)
@@ -250,6 +266,19 @@ class _Conversion:
         if message.role == "tool":
             return self._tool_result(message, text)
         return UserPromptPart(content=text)
+
+    def _user_piece(self, part: Part | str) -> UserContent:
+        """Return a piece of what a person said: text, or the bytes of what they show."""
+        if isinstance(part, str) or part.type != MEDIA:
+            return part if isinstance(part, str) else _text_of(ChatMessage(role="user", content=(part,)))
+        medium = medium_of(part)
+        if medium.blob not in self._media:
+            raise InvalidRequest(
+                "a message shows a medium, and nobody gave its bytes",
+                expected="a call through `with_media`",
+                got=medium.media_type,
+            )
+        return BinaryContent(data=self._media[medium.blob], media_type=medium.media_type)
 
     def _tool_result(self, message: ChatMessage, text: str) -> ToolReturnPart:
         name = self._tool_names.get(message.tool_call_id or "")

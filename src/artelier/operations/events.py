@@ -58,7 +58,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In which run."""
 
 
-@event("session.read")
+@event("session.read", names_messages=True)
 class SessionRead(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """The state that a run found: that of the conversation it goes on from, and the profile it works with."""
 
@@ -202,7 +202,7 @@ class ChatChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
     settings: BlobRef
 
 
-@event("turn.asked")
+@event("turn.asked", names_messages=True)
 class TurnAsked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody wants a reply: a new turn, another variant of the newest, or more of the selected one."""
 

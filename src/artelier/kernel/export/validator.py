@@ -32,7 +32,7 @@ from artelier.kernel.export.archive import (
     KeyLine,
     RunLine,
 )
-from artelier.kernel.export.writer import check_place, check_stream, head_refs
+from artelier.kernel.export.writer import check_place, check_stream, head_refs, messages_named
 from artelier.kernel.run_limits import check_scopes
 from artelier.ledger import Count, Moving, Posting, may_owe
 from artelier.ledger.view import AMOUNT_MAX
@@ -40,6 +40,7 @@ from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_r
 from artelier.log.blobs import BLOB_BYTES_MAX
 from artelier.log.event import decode_import, event_hash, is_known
 from artelier.log.sqlite.verify import blob_refs
+from artelier.ports.media import media_refs
 
 LENDER = "source:import"
 
@@ -251,6 +252,8 @@ class _Inspection:
         self._needed: set[bytes] = set()
         """Content that events refer to."""
         self._manifests: set[bytes] = set()
+        self._messages: set[bytes] = set()
+        """Content that may hold messages, which name media."""
         self._have: set[bytes] = set()
         self._blob: _OpenBlob | None = None
         self._written_by: dict[str, set[str | None]] = {}
@@ -333,6 +336,7 @@ class _Inspection:
         typed = decode_import(line.kind, line.version, data)
         self._place(line, typed)
         self._needed.update(blob_refs(data))
+        self._messages.update(messages_named(line.kind, data, typed))
         self.found.heads[line.stream] = (line.seq, hash_)
         draft = RawDraft(line.kind, line.version, data, line.at_us, line.actor, line.cause)
         self.found.drafts.append((line.stream, draft))
@@ -406,7 +410,11 @@ class _Inspection:
         self._have.add(line.name)
         self.found.blobs += 1
         if line.name in self._manifests:
-            self._needed.update(blob_name(ref) for ref in head_refs(content))
+            refs = [blob_name(ref) for ref in head_refs(content)]
+            self._needed.update(refs)
+            self._messages.update(refs)
+        if line.name in self._messages:
+            self._needed.update(blob_name(ref) for ref in media_refs(content))
         belongings = self.found.belongings
         if belongings is not None and belongings.wants(line.name):
             belongings.content(line.name, content)
@@ -414,7 +422,8 @@ class _Inspection:
     def _keeps(self, name: bytes) -> bool:
         """Return True if this content is looked at, beyond its name."""
         belongings = self.found.belongings
-        return name in self._manifests or (belongings is not None and belongings.wants(name))
+        is_read = name in self._manifests or name in self._messages
+        return is_read or (belongings is not None and belongings.wants(name))
 
     def _secret(self, line: BlobLine) -> bytes | None:
         key = self._known_key(line.key)

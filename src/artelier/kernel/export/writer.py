@@ -28,9 +28,10 @@ from artelier.kernel.queries.runs import family_upto, run_row
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Event, EventData, Stream, blob_name, blob_ref, control_stream, run_stream
 from artelier.log.blobs import name_blob
-from artelier.log.event import event_hash
+from artelier.log.event import event_hash, names_messages
 from artelier.log.queries import causes_of, events_at, has_blob, position_of
 from artelier.log.sqlite.verify import blob_refs
+from artelier.ports.media import ATTACH, media_refs
 
 _ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)
 
@@ -99,6 +100,12 @@ def head_refs(content: bytes) -> Iterator[str]:
     head = decode_head(content)
     yield from (ref for ref in (head.tools, head.output_schema) if ref is not None)
     yield from (part.blob for part in head.parts if part.blob is not None)
+
+
+def messages_named(kind: str, stored: bytes | str, data: EventData) -> Iterator[bytes]:
+    """Yield the names of content that may hold messages, of those that an event refers to."""
+    if names_messages(kind) or (isinstance(data, ev.StepCompleted) and data.name == ATTACH):
+        yield from blob_refs(stored)
 
 
 async def streams_of(
@@ -251,6 +258,8 @@ class Packer:
         self._done: set[bytes] = beside._done if beside else set()
         self._wanted: set[bytes] = set()
         self._manifests: set[bytes] = set()
+        self._messages: set[bytes] = set()
+        """Content that may hold messages, which name media."""
         self._loose: set[bytes] = set()
         """Content in which something may look like a reference and be none."""
 
@@ -307,6 +316,7 @@ class Packer:
         self._wanted.update(blob_refs(event.data))
         if isinstance(data, ev.ContextAssembled):
             self._manifests.add(blob_name(data.head))
+        self._messages.update(messages_named(event.kind, event.data, data))
         if isinstance(data, ev.RunStarted) and data.settings is not None:
             self._loose.add(blob_name(data.settings))
 
@@ -319,7 +329,11 @@ class Packer:
                 self._done.add(name)
                 content = await self._blob(name)
                 if name in self._manifests:
-                    more.update(blob_name(ref) for ref in head_refs(content))
+                    refs = [blob_name(ref) for ref in head_refs(content)]
+                    more.update(refs)
+                    self._messages.update(refs)
+                if name in self._messages:
+                    more.update(blob_name(ref) for ref in media_refs(content))
                 if name in self._loose:
                     more.update([found for found in blob_refs(content) if await self._has(found)])
                 await asyncio.sleep(0)

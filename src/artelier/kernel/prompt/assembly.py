@@ -12,7 +12,7 @@ import msgspec
 from artelier.errors import CorruptStore, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.budget import CallSize, OutputRoom
+from artelier.kernel.budget import NO_MEDIA_SIZE, CallSize, MediaSize, OutputRoom
 from artelier.kernel.erasure import ERASED, LOCKED
 from artelier.kernel.history.fork_lineage import (
     MessageRow,
@@ -84,13 +84,20 @@ class Assembled:
     event: ev.ContextAssembled
     blobs: list[Blob]
     size: CallSize
-    """Of the canonical request."""
+    """Of the canonical request, and of its media."""
+    media: MediaSize = NO_MEDIA_SIZE
 
     @classmethod
-    def of(cls, measured: MeasuredRequest, event: ev.ContextAssembled, blobs: list[Blob]) -> Assembled:
+    def of(
+        cls,
+        measured: MeasuredRequest,
+        event: ev.ContextAssembled,
+        blobs: list[Blob],
+        media: MediaSize = NO_MEDIA_SIZE,
+    ) -> Assembled:
         output_max = measured.request.params["max_output_tokens"]
-        size = CallSize.of(measured.size_bytes, measured.extra_bytes, output_max=output_max)
-        return cls(measured=measured, event=event, blobs=blobs, size=size)
+        size = CallSize.of(measured.size_bytes, measured.extra_bytes, output_max=output_max, media=media)
+        return cls(measured=measured, event=event, blobs=blobs, size=size, media=media)
 
     @property
     def request(self) -> ModelRequest:
@@ -186,11 +193,12 @@ def assemble(
     output_schema: dict[str, Any] | None,
     recorded: ev.ContextAssembled | None = None,
     room: OutputRoom | None = None,
+    media: MediaSize = NO_MEDIA_SIZE,
 ) -> Assembled:
     """The request of a prompt with its manifest event and the content that is not stored yet.
 
     `recorded` is what the log has of this request, if it is asked for again. With `room`, how much may be
-    written is decided by it, once the size of the prompt is known.
+    written is decided by it, once the size of the prompt is known, with that of its `media`.
     """
     pii: Counter[str] = Counter()
     parts = prompt.parts
@@ -203,7 +211,7 @@ def assemble(
     request = compose(model=model, params=params, tools=tools, output_schema=output_schema, contents=contents)
     measures = [_measure_of(part) for part in parts]
     measured = MeasuredRequest.composed(request, contents, measures)
-    if room is not None and (output := room.output_tokens(measured.size_bytes)) != params[MAX_OUTPUT]:
+    if room is not None and (output := room.output_tokens(measured.size_bytes, media)) != params[MAX_OUTPUT]:
         params = {**params, MAX_OUTPUT: output}
         request = msgspec.structs.replace(request, params=params)
         measured = MeasuredRequest.composed(request, contents, measures)
@@ -231,7 +239,7 @@ def assemble(
         pii=dict(pii),
         request=measured.identity(core.key),
     )
-    return Assembled.of(measured, event, blobs)
+    return Assembled.of(measured, event, blobs, media)
 
 
 def _detaches_tail(recorded: ev.ContextAssembled | None) -> bool:

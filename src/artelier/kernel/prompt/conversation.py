@@ -21,9 +21,11 @@ from artelier.kernel.prompt.manifest import (
 from artelier.kernel.prompt.request import MessageMeter
 from artelier.kernel.run.status import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
+from artelier.ports.media import has_media, media_in
 from artelier.ports.model import ChatMessage, message_from
 from artelier.ports.reasoning import reasoning_text
 from artelier.tokens import estimate_tokens
+from artelier.tokens.media_rules import estimate_media_tokens
 
 MESSAGE_TOKENS = 4
 """What a chat template adds to each message, about (OpenAI's cookbook counts 3 or 4)."""
@@ -32,6 +34,8 @@ MESSAGE_TOKENS = 4
 def message_tokens(message: ChatMessage) -> int:
     """About how many tokens a message has in a prompt, its tool calls included."""
     tokens = MESSAGE_TOKENS + estimate_tokens(message.text) + estimate_tokens(reasoning_text(message.content))
+    if has_media(message):
+        tokens += sum(map(estimate_media_tokens, media_in((message,))))
     for call in message.tool_calls:
         tokens += MESSAGE_TOKENS + estimate_tokens(comparable(call.arguments)) + len(call.name) // 4
     return tokens

@@ -148,6 +148,8 @@ class Measure(NamedTuple):
     """Ids of all calls in the messages, and perhaps of more."""
     messages: Sequence[ChatMessage] | None = None
     """The very messages that were measured: for others of a changed part this says nothing."""
+    media: int = 0
+    """Messages that show an image, a sound or a PDF."""
 
 
 class RangePart(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ import msgspec
 from artelier.kernel.events import PartRecord
 from artelier.kernel.prompt.manifest import Content, Joint, Manifest, Measure, Tail, comparable, is_untrusted
 from artelier.log.blobs import DataKey, blob_ref, name_blob
+from artelier.ports.media import has_media
 from artelier.ports.model import ChatMessage, ModelRequest
 
 # --------------------------------------------------------------------------- request identity
@@ -41,6 +42,7 @@ class MessageMeter:
         """Of all messages up to each; the first entry stands for those before."""
         self._extra = array("q", (0,))
         self._untrusted = array("q", (0,))
+        self._media = array("q", (0,))
         self._call_ids: set[str] = set()
 
     def __len__(self) -> int:
@@ -54,12 +56,13 @@ class MessageMeter:
             self._sizes.append(self._sizes[-1] + len(body))
             self._extra.append(self._extra[-1] + _extra_bytes(body))
             self._untrusted.append(self._untrusted[-1] + is_untrusted(message))
+            self._media.append(self._media[-1] + has_media(message))
             self._call_ids.update([call.id for call in message.tool_calls])
 
     def drop(self, count: int) -> None:
         """Leave out the first `count` messages."""
         del self._digests[: count * DIGEST_BYTES], self._sizes[:count]
-        del self._extra[:count], self._untrusted[:count]
+        del self._extra[:count], self._untrusted[:count], self._media[:count]
 
     def measure(self, start: int, stop: int) -> Measure:
         """Return the measure of messages `start` (from 0) up to `stop`, without it."""
@@ -69,6 +72,7 @@ class MessageMeter:
             self._extra[stop] - self._extra[start],
             self._untrusted[stop] - self._untrusted[start],
             self._call_ids,
+            media=self._media[stop] - self._media[start],
         )
 
 

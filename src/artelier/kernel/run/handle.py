@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from artelier.artifacts.media.inspection import KeptMedium, inspect_medium, keep_medium
 from artelier.errors import Conflict, Flow, InvalidRequest, ReplayMismatch, StoreUnavailable
 from artelier.kernel import events as ev
 from artelier.kernel.history import drift
@@ -33,7 +34,8 @@ from artelier.kernel.steps.structured_output import schema_of
 from artelier.kernel.tool_calls import compensation, tool_step
 from artelier.kernel.tool_calls.tool_outcome import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
-from artelier.ports.model import ToolCall, ToolSchema
+from artelier.ports.media import ATTACH
+from artelier.ports.model import Part, ToolCall, ToolSchema
 
 READING_TIMEOUT_S = 120.0
 """For one reading: a prompt that waits longer for its facts had better fail (a guess)."""
@@ -85,12 +87,14 @@ class Run:
         models: Sequence[str] = (),
         output_tokens_max: int | None = None,
         after_cut: int = 0,
+        media: Sequence[KeptMedium] = (),
         **params: Any,
     ) -> ModelResult:
         """Ask a model, once: the recorded reply is returned for ever after.
 
         `aside` are events of other streams that belong to the request, such as the price of a part of it:
         they are appended in its batch, so once, and not when the step is recorded already.
+        `media`: what messages name and is not stored yet (`attach` stores what it returns).
         `models`, in place of `model`: those to ask in turn until one answers, each as a step of its own with
         its own hold; the second has the key `<key>/fallback-1`.
         `tools`: which to offer; None offers all that the run sees (on replay those that it saw then).
@@ -115,6 +119,7 @@ class Run:
             aside=tuple(aside),
             output_tokens_max=output_tokens_max,
             after_cut=after_cut,
+            media=tuple(media),
         )
 
         async def ask(name: str, at: str | None) -> ModelResult:
@@ -134,6 +139,7 @@ class Run:
         timeout_s: float | None = None,
         output_tokens_max: int | None = None,
         after_cut: int = 0,
+        media: Sequence[KeptMedium] = (),
         **params: Any,
     ) -> ModelStream:
         """Like `step_model`, yielding `Delta`s as they come and the `ModelResult` last.
@@ -153,8 +159,25 @@ class Run:
             is_streamed=True,
             output_tokens_max=output_tokens_max,
             after_cut=after_cut,
+            media=tuple(media),
         )
         return ModelStream(self._core, call, key=key, branch=self._branch)
+
+    async def attach(self, content: bytes, *, key: str | None = None) -> Part:
+        """Store an image, a sound or a PDF, once, and return the piece of a message that shows it.
+
+        `{"role": "user", "content": [{"type": "text", "text": "What is this?"}, await run.attach(content)]}`.
+        Errors: `InvalidRequest` for what no model takes; `BrokenMedium` for what is not whole, or locked.
+        """
+
+        async def make(full: str) -> tuple[ev.StepCompleted, list[Blob]]:
+            facts = await inspect_medium(content)
+            kept = await keep_medium(self.tenant_id, self._core.key, facts)
+            ref, blobs = self._core.keep_json(msgspec.to_builtins(kept.medium.part))
+            return ev.StepCompleted(key=full, name=ATTACH, result=ref), [*blobs, *kept.blobs]
+
+        done = await self.receipt(ev.StepCompleted, make, key=key)
+        return msgspec.convert(await self._core.load_json(done.result), Part)
 
     async def step_tool(
         self, name: str, arguments: object = None, *, key: str | None = None, call: ToolCall | None = None
@@ -423,7 +446,7 @@ class Run:
                 return texts
 
     async def receipt(
-        self, kind: type[E], make: Callable[[str], Awaitable[tuple[E, list[Blob]]]], *, key: str
+        self, kind: type[E], make: Callable[[str], Awaitable[tuple[E, list[Blob]]]], *, key: str | None
     ) -> E:
         """A computed step whose outcome is an event of its own kind: the recorded one, or what `make` gives.
 

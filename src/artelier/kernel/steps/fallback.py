@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
-from artelier.errors import ContextTooLong, InvalidRequest, ModelRefusedCall, TransientError
+from artelier.errors import ContextTooLong, InvalidRequest, MediaNotTaken, ModelRefusedCall, TransientError
 from artelier.kernel.run.status import ModelResult
 from artelier.tokens.model_info import canonical_name
 
@@ -46,15 +46,31 @@ async def ask_in_turn(
 
     Errors: those of the last model; any other than `FAILURES` at once.
     """
-    *others, last = enumerate(models)
-    for number, name in others:
+    failed: Exception | None = None
+    for number, name in enumerate(models):
         try:
             return await ask(name, _key(key, number))
         except ContextTooLong:
             raise
-        except FAILURES:
-            continue
-    return await ask(last[1], _key(key, last[0]))
+        except MediaNotTaken as error:
+            if failed is None:
+                raise
+            raise _unread(error, models[number - 1], failed) from failed
+        except FAILURES as error:
+            if number + 1 == len(models):
+                raise
+            failed = error
+    raise AssertionError("the last model answers or raises")
+
+
+def _unread(error: MediaNotTaken, before: str, failed: Exception) -> MediaNotTaken:
+    """Return the error of a model that cannot take over, with why it was to."""
+    return MediaNotTaken(
+        f"{error.message}; it was to answer since {before} failed: {str(failed)[:300]}",
+        expected=error.expected,
+        got=error.got,
+        hint=error.hint,
+    )
 
 
 def _key(key: str | None, number: int) -> str | None:

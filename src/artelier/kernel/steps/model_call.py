@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from artelier import errors
+from artelier.artifacts.media.inspection import KeptMedium
 from artelier.errors import ArtelierError, Exhausted, TransientError
 from artelier.kernel import events as ev
 from artelier.kernel.budget import (
@@ -80,6 +81,8 @@ class Ready:
     """What a watcher is told of it; None if nobody watches."""
     sent: Sending = field(default_factory=Sending)
     """What its adapter has sent, of the newest attempt."""
+    not_sent: tuple[str, ...] = ()
+    """Media that the model was given in another form."""
 
     @contextmanager
     def record_sending(self) -> Generator[None]:
@@ -578,7 +581,7 @@ def _sent_fields(core: RunCore, ready: Ready) -> dict[str, Any]:
     """Return what was sent, as the event of the reply says it."""
     sent = ready.sent
     body = "" if sent.body is None else body_hash(core.key, sent.body)
-    return {"adapter": sent.adapter, "body": body, "not_sent": sent.dropped}
+    return {"adapter": sent.adapter, "body": body, "not_sent": (*sent.dropped, *ready.not_sent)}
 
 
 def result(
@@ -673,3 +676,5 @@ class ModelCall:
     """How many tokens an answer had that was cut; this one is asked for more."""
     port: ModelPort | None = None
     """Who answers, for a call that no registered model does, such as that of an embedder."""
+    media: tuple[KeptMedium, ...] = ()
+    """Media that its messages name, to be stored with the request."""

@@ -19,6 +19,8 @@ import msgspec
 from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid, ReplayMismatch
 from artelier.kernel import events as ev
 from artelier.kernel.budget import (
+    NO_MEDIA_SIZE,
+    MediaSize,
     OutputRoom,
     claims_for,
     output_room,
@@ -56,6 +58,7 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork
 from artelier.kernel.run.status import ModelResult
+from artelier.kernel.steps.call_media import prepare_media
 from artelier.kernel.steps.failures import raise_recorded
 from artelier.kernel.steps.model_call import (
     TOKENS_MAX,
@@ -176,6 +179,9 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         check_params(call.params)
         encode_json((call.params, tools, schema))
     price = None if port is None else price_for(core, name, port, tier=call.params.get("service_tier"))
+    media = None
+    if port is not None:
+        media = await prepare_media(core, prompt.parts, model=name, port=port, price=price, kept=call.media)
     params, room = await _with_output_limit(core, call, name, recorded, price=price)
     _check_output_limit(params)
     if not replaying:
@@ -194,7 +200,9 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         output_schema=schema,
         recorded=again.context if again is not None else None,
         room=room,
+        media=NO_MEDIA_SIZE if media is None else media.size,
     )
+    assembled.blobs.extend(blob for one in call.media for blob in one.blobs)
     if recorded is not None and again is not None:
         assembled = await _compare(core, recorded, assembled, call)
         if replaying:
@@ -215,7 +223,14 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     telemetry = core.services.telemetry
     span = None if telemetry is None else telemetry.model_call(core, facts)
     ready = Ready(
-        key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation, span=span
+        key=key,
+        call=call,
+        assembled=assembled,
+        model=name,
+        port=port if media is None else media.port_for(port),
+        reservation=reservation,
+        span=span,
+        not_sent=() if media is None else media.not_sent,
     )
     return (
         await asked_before(core, ready) if recorded is not None and recorded.status == "requested" else ready
@@ -368,12 +383,12 @@ async def _compare(core: RunCore, recorded: Recorded, assembled: Assembled, call
     if not recorded.inherited and core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section=section))
     core.rebase()
-    return _with_request(context, old)
+    return _with_request(context, old, assembled.media)
 
 
-def _with_request(context: ev.ContextAssembled, request: ModelRequest) -> Assembled:
+def _with_request(context: ev.ContextAssembled, request: ModelRequest, media: MediaSize) -> Assembled:
     """The recorded request stands: what was asked before a crash is what is asked again."""
-    return Assembled.of(MeasuredRequest.of(request), context, [])
+    return Assembled.of(MeasuredRequest.of(request), context, [], media)
 
 
 def _canonical(core: RunCore, asked: str, recorded: str) -> str:

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.errors import ArtelierError, CorruptStore, Erased, InvalidRequest, MissingKey, UnknownEvent
-from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_ref, name_blob
+from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_name, blob_ref, name_blob
 from artelier.log.contract import RESTORE, View
-from artelier.log.event import GENESIS, commit_root, event_hash
+from artelier.log.event import GENESIS, commit_root, event_hash, names_messages
 from artelier.log.sqlite.erasure import GoneKeys
 from artelier.log.sqlite.schema import LISTING_SINCE, MIGRATIONS, fold, index_name, missing_indexes, publish
 from artelier.log.sqlite.store import open_read_only
 from artelier.log.sqlite.writer import store_error
+from artelier.ports.media import media_refs
 
 FINDINGS_MAX = 50
 """A broken file is described by its first findings, not by all of them."""
@@ -315,6 +316,8 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
     keys = {row[0]: row[1] for row in db.execute("SELECT key_id, secret FROM keys")}
     gone = GoneKeys(db, keys)
     have: set[tuple[str, bytes]] = set()
+    media: dict[tuple[str, bytes], list[bytes]] = {}
+    """By content that has the form of messages: the media that it names."""
     sealed = 0
     for tenant, name, key_id, codec, size, stored in db.execute(
         "SELECT tenant, name, key_id, codec, size, content FROM blobs"
@@ -336,6 +339,8 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
             content = keyring.unpack(name, key_id, secret, codec, stored, size)
             if name_blob(keyring.key(tenant, key_id, secret), content) != name:
                 report.add_finding(f"blob {blob_ref(name)} of {tenant} is not what was written")
+            if named := [blob_name(ref) for ref in media_refs(content)]:
+                media[tenant, bytes(name)] = named
         except (CorruptStore, Erased, MissingKey) as error:
             report.add_finding(f"blob {blob_ref(name)} of {tenant}: {error.message}")
     for finding in gone.findings():
@@ -343,20 +348,23 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
     if sealed:
         report.unchecked.append(f"{sealed} sealed contents: the vault key is not here")
     report.unchecked.extend(gone.find_unchecked())
-    for tenant, space, name, seq, data in db.execute(
-        "SELECT s.tenant, s.space, s.name, e.seq, e.data FROM events e"
+    for tenant, space, name, seq, kind, data in db.execute(
+        "SELECT s.tenant, s.space, s.name, e.seq, e.kind, e.data FROM events e"
         " JOIN streams s ON s.id = e.stream WHERE instr(e.data, '\"b:')"
     ):
+        where = f"{tenant}/{space}/{name}: event {seq}"
         for ref in blob_refs(data):
             if (tenant, ref) not in have:
-                where = f"{tenant}/{space}/{name}"
-                report.add_finding(f"{where}: event {seq} names content that is missing: {blob_ref(ref)}")
+                report.add_finding(f"{where} names content that is missing: {blob_ref(ref)}")
+            for shown in media.get((tenant, ref), ()) if names_messages(kind) else ():
+                if (tenant, shown) not in have:
+                    report.add_finding(
+                        f"{where} names messages that show a missing medium: {blob_ref(shown)}"
+                    )
 
 
 def blob_refs(data: str | bytes) -> Iterator[bytes]:
     """Names of the blobs that some event data refers to, wherever they stand in it."""
-    from artelier.log.blobs import blob_name
-
     try:
         stack: list[Any] = [msgspec.json.decode(data)]
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

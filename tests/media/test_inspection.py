@@ -1,0 +1,96 @@
+"""What comes in is known by its bytes, and what is broken is refused with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+
+import pytest
+
+from artelier.artifacts.media.headers import BrokenMedium
+from artelier.artifacts.media.inspection import inspect_medium
+from artelier.errors import InvalidRequest
+from tests.media.samples import gif, jpeg, mp3, pdf, png, wav, webp
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "pixels", "seconds"),
+    [
+        (png(7, 5), "image/png", (7, 5), None),
+        (jpeg(640, 480), "image/jpeg", (640, 480), None),
+        (gif(3, 4), "image/gif", (3, 4), None),
+        (webp(30, 20), "image/webp", (30, 20), None),
+        (wav(2), "audio/wav", None, 2),
+        (mp3(100), "audio/mpeg", None, 3),
+        (b"ID3\x04\0\0\0\0\0\x0a" + b"\0" * 10 + mp3(100), "audio/mpeg", None, 3),
+    ],
+)
+def test_a_medium_is_known_by_its_bytes(
+    content: bytes, media_type: str, pixels: tuple[int, int] | None, seconds: int | None
+) -> None:
+    facts = asyncio.run(inspect_medium(content))
+
+    assert facts.header.media_type == media_type
+    assert (facts.header.pixels, facts.header.seconds) == (pixels, seconds)
+
+
+def test_a_pdf_has_pages_and_a_text() -> None:
+    facts = asyncio.run(inspect_medium(pdf("Revenue rose", "Costs fell")))
+
+    assert facts.pages == 2
+    assert facts.text.split() == ["[page", "1]", "Revenue", "rose", "[page", "2]", "Costs", "fell"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (png()[:-6], "breaks off"),
+        (png()[:40] + b"?" + png()[41:], "checksum"),
+        (png()[:33] + png()[-12:], "holds no picture"),
+        (png(0, 3), "0 x 3 pixels"),
+        (jpeg()[:-2], "breaks off"),
+        (jpeg()[:20] + b"\xff\xd9", "breaks off"),
+        (gif()[:-1], "breaks off"),
+        (webp()[:-4], "breaks off"),
+        (wav()[:40], "breaks off"),
+        (b"ID3" + b"\0" * 50, "no sound"),
+        (b"%PDF-1.7 and nothing more", "PDF is broken"),
+        (pdf("secret", password="x"), "has a password"),
+    ],
+)
+def test_what_is_broken_is_refused_with_a_reason(content: bytes, why: str) -> None:
+    with pytest.raises(BrokenMedium, match=why):
+        asyncio.run(inspect_medium(content))
+
+
+def test_a_pdf_that_unfolds_without_end_is_refused() -> None:
+    bomb = zlib.compress(b"q " * 60_000_000, 9)
+    stream = b"<< /Length %d /Filter /FlateDecode >> stream\n" % len(bomb) + bomb + b"\nendstream"
+    pieces = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R >>",
+        stream,
+    ]
+    content = b"%PDF-1.4\n" + b"".join(b"%d 0 obj %b endobj\n" % (n, one) for n, one in enumerate(pieces, 1))
+
+    with pytest.raises(BrokenMedium):
+        asyncio.run(inspect_medium(content + b"trailer << /Root 1 0 R >>\n%%EOF"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "why"),
+    [
+        (b"\0" * 200_000_000, "", "too large"),
+        (b"hello", "", "no image, sound or PDF"),
+        (b"", "", "no image, sound or PDF"),
+        (png(), "image/jpeg", "another type"),
+    ],
+)
+def test_what_no_model_takes_is_refused(content: bytes, said: str, why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        asyncio.run(inspect_medium(content, media_type=said))
+
+
+def test_other_names_of_a_type_are_taken() -> None:
+    assert asyncio.run(inspect_medium(jpeg(), media_type="image/jpg; q=1")).header.media_type == "image/jpeg"
