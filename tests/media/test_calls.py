@@ -235,6 +235,7 @@ def test_a_part_that_names_nothing_is_refused(tmp_path: Path, data: Any, error: 
     play(main())
 
 
+@pytest.mark.corrupts
 def test_garbage_export_import_and_verify_know_what_messages_show(tmp_path: Path) -> None:
     model = ScriptedMediaModel(["seen"], rules=SEES)
 

@@ -29,12 +29,26 @@ from artelier.testing.providers.billing import (
     sign,
     tokens_of,
 )
+from artelier.testing.providers.media import (
+    SentMedium,
+    area_tokens,
+    check_papers,
+    check_pictures,
+    sent_medium,
+)
 
 MARKS_MAX = 4
 LOOKBACK_BLOCKS = 20
 BODY_BYTES_MAX = 32 * 1024 * 1024
 IMAGE_BYTES_MAX = 5 * 1024 * 1024
 IMAGES_MAX = 100
+IMAGE_PIXELS_MAX = 8_000
+MANY_IMAGES, MANY_IMAGES_PIXELS_MAX = 20, 2_000
+"""In a request with more images than this, each may be smaller only."""
+IMAGE_TOKENS_MAX = 1_600
+PDF_PAGES_MAX = 100
+PAGE_TOKENS = 2_300
+"""Of a page of a PDF: some 700 of text, and an image."""
 THINKING_TOKENS_MIN = 1024
 TOOL_PROMPT_TOKENS = 346
 """What Anthropic adds where tools are offered."""
@@ -304,13 +318,26 @@ def _check_first_thought(body: Json, messages: list[Json]) -> None:
 
 
 def _check_media(messages: list[Json]) -> None:
-    images = [block for message in messages for block in _content_of(message) if block.get("type") == "image"]
-    if len(images) > IMAGES_MAX:
-        raise Refusal(f"messages: at most {IMAGES_MAX} images are allowed")
-    for image in images:
-        data = str(image.get("source", {}).get("data", ""))
-        if len(data) * 3 // 4 > IMAGE_BYTES_MAX:
+    blocks = [block for message in messages for block in _content_of(message)]
+    shown = [block for block in blocks if block.get("type") in ("image", "document")]
+    for block in shown:
+        data = str(block.get("source", {}).get("data", ""))
+        if block["type"] == "image" and len(data) * 3 // 4 > IMAGE_BYTES_MAX:
             raise Refusal(f"image exceeds 5 MB maximum: {len(data) * 3 // 4} bytes > {IMAGE_BYTES_MAX} bytes")
+    media = [_medium(block) for block in shown]
+    side_max = IMAGE_PIXELS_MAX if len(media) <= MANY_IMAGES else MANY_IMAGES_PIXELS_MAX
+    check_pictures(media, count_max=IMAGES_MAX, bytes_max=IMAGE_BYTES_MAX, side_max=side_max)
+    check_papers(media, pages_max=PDF_PAGES_MAX)
+
+
+def _medium(block: Json) -> SentMedium:
+    source = cast(Json, block.get("source") or {})
+    if source.get("type") != "base64":
+        raise Refusal(f"{block['type']}.source.type: Input should be 'base64'")
+    medium = sent_medium(str(source.get("data", "")), str(source.get("media_type", "")))
+    if (block["type"] == "document") != (medium.media_type == "application/pdf"):
+        raise Refusal(f"{block['type']}.source.media_type: {medium.media_type} is not supported")
+    return medium
 
 
 def _check_marks(body: Json) -> None:
@@ -373,8 +400,9 @@ def _block(where: list[Any], block: Json, *, extra: int = 0) -> CachedBlock:
     mark = block.get("cache_control")
     if plain.get("type") == "text":
         tokens = tokens_of(plain["text"])
-    elif plain.get("type") == "image":
-        tokens = 1600
+    elif plain.get("type") in ("image", "document"):
+        medium = _medium(plain)
+        tokens = medium.pages * PAGE_TOKENS or area_tokens(medium, tokens_max=IMAGE_TOKENS_MAX)
     else:
         tokens = tokens_of(
             {name: value for name, value in plain.items() if name not in ("type", "signature")}

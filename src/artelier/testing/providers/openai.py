@@ -30,7 +30,13 @@ from artelier.testing.providers.billing import (
     sign,
     tokens_of,
 )
+from artelier.testing.providers.media import check_papers, check_pictures, medium_of_url, tile_tokens
 
+IMAGE_BYTES_MAX = 50 * 1024 * 1024
+IMAGE_PIXELS_MAX = 65_535
+PDF_PAGES_MAX = 100
+PAGE_TOKENS = 1_500
+"""Of a page of a PDF: its text, and an image."""
 MARKS_MAX = 4
 PREFIX_TOKENS_MIN = 1024
 STEP_TOKENS = 128
@@ -373,15 +379,42 @@ def _content_blocks(content: object, rest: Json) -> list[CachedBlock]:
     )
     for number, part in enumerate(parts):
         text = part.get("text", part)
+        shown = _shown_tokens(part)
         found.append(
-            _block([rest.get("role"), text], mark="prompt_cache_breakpoint" in part, extra=0 if number else 4)
+            _block(
+                [rest.get("role"), text],
+                mark="prompt_cache_breakpoint" in part,
+                extra=0 if number else 4,
+                tokens=shown,
+            )
         )
     return found
 
 
-def _block(value: object, *, mark: bool = False, extra: int = 0) -> CachedBlock:
+def _shown_tokens(part: Json) -> int | None:
+    """Return the tokens of an image or a PDF; None for what is text. Errors: `Refusal`."""
+    kind = part.get("type")
+    if kind in ("image_url", "input_image"):
+        stated: object = part.get("image_url")
+        url = cast(Json, stated).get("url") if isinstance(stated, dict) else stated
+        image = medium_of_url(str(url))
+        check_pictures([image], count_max=1, bytes_max=IMAGE_BYTES_MAX, side_max=IMAGE_PIXELS_MAX)
+        return tile_tokens(image, base=85, tile=170)
+    if kind in ("file", "input_file"):
+        named = cast(Json, part.get("file") or part)
+        if not named.get("filename"):
+            raise Refusal("Missing required parameter: 'filename'.")
+        paper = medium_of_url(str(named.get("file_data", "")))
+        check_papers([paper], pages_max=PDF_PAGES_MAX)
+        return paper.pages * PAGE_TOKENS
+    return None
+
+
+def _block(value: object, *, mark: bool = False, extra: int = 0, tokens: int | None = None) -> CachedBlock:
     return CachedBlock(
-        content=content_bytes(value), tokens=tokens_of(value) + extra, lifetime_s=LIFETIME_S if mark else None
+        content=content_bytes(value),
+        tokens=(tokens_of(value) if tokens is None else tokens) + extra,
+        lifetime_s=LIFETIME_S if mark else None,
     )
 
 
