@@ -43,7 +43,11 @@ ALLOWED: dict[str, str] = {
     "an answer of ours, read once to be shown": """
         server/pii.py:_restored_json msgspec.json.decode
     """,
+    "stored messages that show media, when all of a run or a store is exported, imported or checked": """
+        ports/media.py:media_refs msgspec.json.decode
+    """,
     "a helper process, killed for its time": """
+        artifacts/media/worker/__main__.py:_answer base64.b64decode
         child.py:Child.ask json.loads
         child_loop.py:serve json.loads
         operations/transforms/worker/__main__.py:_answer import_module(regex)

@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.artifacts.media.inspection import KeptMedium
 from artelier.errors import CorruptStore, InvalidRequest, MediaNotTaken, NotFound, NotGranted, PriceUnknown
-from artelier.kernel.budget import TENANT, MediaSize, rate_tokens, source_for
+from artelier.kernel.budget import NO_MEDIA_SIZE, TENANT, MediaSize, rate_tokens, source_for
 from artelier.kernel.prompt.manifest import PromptPart, RangePart, fence
 from artelier.kernel.run.context import RunCore
 from artelier.log import blob_name
@@ -87,6 +87,9 @@ class CallMedia:
         return (TEXT_SENT,) if self.texts else ()
 
 
+_NOTHING = CallMedia(contents={}, texts={}, size=NO_MEDIA_SIZE)
+
+
 class _TextPort:
     """A port that is given the text of PDFs instead of PDFs."""
 
@@ -141,19 +144,19 @@ async def prepare_media(
     parts: Sequence[PromptPart],
     *,
     model: str,
-    port: ModelPort,
+    port: ModelPort | None,
     price: Price | None,
     kept: Sequence[KeptMedium] = (),
-) -> CallMedia | None:
-    """Return the media of a call that is made now; None if its prompt has none.
+) -> CallMedia:
+    """Return the media of a call that is made now; none in a replay, which has no `port`.
 
     `kept` are stored with the request itself.
     Errors: `MediaNotTaken` for what the model does not read; `NotGranted` without `media:send` where personal
     data is looked for; `PriceUnknown` for a bound that nobody knows, under a limit; `NotFound`, `Erased`.
     """
-    media = media_shown(parts)
+    media = () if port is None else media_shown(parts)
     if not media:
-        return None
+        return _NOTHING
     rules = port.media_rules(model) if isinstance(port, MediaModelPort) else NO_MEDIA
     as_text = {one.blob for one in media if _goes_as_text(core, one, rules)}
     sent = [one for one in media if one.blob not in as_text]

@@ -19,7 +19,6 @@ import msgspec
 from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid, ReplayMismatch
 from artelier.kernel import events as ev
 from artelier.kernel.budget import (
-    NO_MEDIA_SIZE,
     MediaSize,
     OutputRoom,
     claims_for,
@@ -85,7 +84,7 @@ from artelier.ports.model import (
     Usage,
 )
 from artelier.ports.model_params import check_params
-from artelier.ports.telemetry import ModelFacts
+from artelier.ports.telemetry import ModelFacts, ModelSpan
 from artelier.tokens.model_info import Window, canonical_name
 
 
@@ -170,18 +169,13 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
     name, port = (_recorded_model(recorded), None) if replaying else await _begin(core, call)
-    if recorded is None or recorded.status == "open" or recorded.repeated:
-        prompt = await settle_numbers(core, prompt)
-    if core.pii is not None:
-        await core.pii.prepare_prompt(prompt.parts)
+    prompt = await _settled(core, prompt, recorded)
     call = _with_run_params(core, call)
     if not replaying:
         check_params(call.params)
         encode_json((call.params, tools, schema))
     price = None if port is None else price_for(core, name, port, tier=call.params.get("service_tier"))
-    media = None
-    if port is not None:
-        media = await prepare_media(core, prompt.parts, model=name, port=port, price=price, kept=call.media)
+    media = await prepare_media(core, prompt.parts, model=name, port=port, price=price, kept=call.media)
     params, room = await _with_output_limit(core, call, name, recorded, price=price)
     _check_output_limit(params)
     if not replaying:
@@ -200,7 +194,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         output_schema=schema,
         recorded=again.context if again is not None else None,
         room=room,
-        media=NO_MEDIA_SIZE if media is None else media.size,
+        media=media.size,
     )
     assembled.blobs.extend(blob for one in call.media for blob in one.blobs)
     if recorded is not None and again is not None:
@@ -219,22 +213,35 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
     else:
         reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
-    facts = ModelFacts(key=key, model=name, request=assembled.request)
-    telemetry = core.services.telemetry
-    span = None if telemetry is None else telemetry.model_call(core, facts)
     ready = Ready(
         key=key,
         call=call,
         assembled=assembled,
         model=name,
-        port=port if media is None else media.port_for(port),
+        port=media.port_for(port),
         reservation=reservation,
-        span=span,
-        not_sent=() if media is None else media.not_sent,
+        span=_span(core, key, name, assembled),
+        not_sent=media.not_sent,
     )
-    return (
-        await asked_before(core, ready) if recorded is not None and recorded.status == "requested" else ready
-    )
+    is_asked = recorded is not None and recorded.status == "requested"
+    return await asked_before(core, ready) if is_asked else ready
+
+
+def _span(core: RunCore, key: str, model: str, assembled: Assembled) -> ModelSpan | None:
+    """Return what a watcher is told of a call; None if nobody watches."""
+    telemetry = core.services.telemetry
+    if telemetry is None:
+        return None
+    return telemetry.model_call(core, ModelFacts(key=key, model=model, request=assembled.request))
+
+
+async def _settled(core: RunCore, prompt: Prompt, recorded: Recorded | None) -> Prompt:
+    """Return a prompt whose messages have their numbers, and whose large texts are searched."""
+    if recorded is None or recorded.status == "open" or recorded.repeated:
+        prompt = await settle_numbers(core, prompt)
+    if core.pii is not None:
+        await core.pii.prepare_prompt(prompt.parts)
+    return prompt
 
 
 async def _begin(core: RunCore, call: ModelCall) -> tuple[str, ModelPort]:
