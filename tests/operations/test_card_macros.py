@@ -104,7 +104,7 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             assert rest.index("[Loom is tired.]") < rest.index("two") < rest.index("Rain.")
             assert "Loom answers Ines." in rest
             job = await recorded_job(session.desk, result.run_id)
-            assert job is not None and job.card_rules == 1
+            assert job is not None and job.card_rules == 2
             await session.desk.replay(result.run_id, lambda run: replay_turn(run, job.settings()))
 
     play(run())

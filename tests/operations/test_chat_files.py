@@ -78,6 +78,4 @@ def test_whatever_is_not_taken_over_is_named_once() -> None:
         "left out: the reasoning of 1 texts",
         "left out: other wordings of 1 messages of the person",
         "left out: when messages were sent",
-        "left out: who spoke; The Stowaway stand as Kim",
-        "left out: who spoke; Otto stand as Mira",
     )

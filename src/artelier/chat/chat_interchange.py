@@ -14,7 +14,7 @@ import msgspec
 
 from artelier.chat.rows.nodes import VARIANTS_MAX
 from artelier.chat.session.chat_reader import ChatReader, Turn
-from artelier.chat.session.settings import NOTE_DEPTH_MAX, checked_text
+from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, checked_text
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
 from artelier.operations.lore.untrusted_files import Source
@@ -29,6 +29,8 @@ class TakenChat:
     user: str
     char: str
     turns: tuple[dict[str, Any], ...]
+    group: tuple[str, ...] = ()
+    """Names of the characters, if there are several."""
     note: dict[str, Any] = field(default_factory=dict[str, Any])
     """The author's note, as `Session.open` takes it; empty for none."""
     warnings: tuple[str, ...]
@@ -47,8 +49,20 @@ def parse_chat(source: Source) -> TakenChat:
     note = _author_note(cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}, warnings)
     warnings += _left_out(chat)
     return TakenChat(
-        user=chat.user, char=chat.char, turns=tuple(turns), note=note, warnings=tuple(dict.fromkeys(warnings))
+        user=chat.user,
+        char=chat.char,
+        group=_speakers(chat),
+        turns=tuple(turns),
+        note=note,
+        warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _speakers(chat: chat_log.ImportedChat) -> tuple[str, ...]:
+    """The names of several characters in the order in which they spoke first; none of one alone."""
+    said = [one.name for turn in chat.turns for one in turn.messages if one.role == "assistant" and one.name]
+    names = list(dict.fromkeys(said))
+    return tuple(names[:MEMBERS_MAX]) if len({one.casefold() for one in names}) == len(names) > 1 else ()
 
 
 def _as_turns(turn: chat_log.ChatLogTurn, warnings: list[str]) -> Iterator[dict[str, Any]]:
@@ -80,7 +94,13 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | N
         return None
     hidden = [one.role for one in turn.messages if one.hidden and one.role != "system"]
     plain = {"user": turn.user, "variants": variants, "selected": selected}
-    return {**plain, "hidden": hidden} if hidden else plain
+    names = {
+        key: one.name
+        for key, role in (("persona", "user"), ("speaker", "assistant"))
+        for one in turn.messages
+        if one.role == role and one.name
+    }
+    return {**plain, **names, **({"hidden": hidden} if hidden else {})}
 
 
 _NOTE_FIELDS = ("note_prompt", "note_depth", "note_role", "note_position", "note_interval")
@@ -127,12 +147,6 @@ def _left_out(chat: chat_log.ImportedChat) -> list[str]:
         found.append(f"left out: other wordings of {reworded} messages of the person")
     if any(variant.sent_at for one in messages for variant in one.variants):
         found.append("left out: when messages were sent")
-    sides: tuple[tuple[str, str], ...] = (("user", chat.user), ("assistant", chat.char))
-    for role, standing in sides:
-        others = {one.name for one in messages if one.role == role and one.name and one.name != standing}
-        if others:
-            names = ", ".join(sorted(others)[:20])[:300]
-            found.append(f"left out: who spoke; {names} stand as {standing}")
     return found
 
 
@@ -159,13 +173,14 @@ def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:
     at = _date(turn.at_us)
     if turn.user:
         said = (chat_log.ChatLogVariant(text=turn.user, sent_at=at),)
-        messages.append(chat_log.ChatLogMessage(role="user", name=user, variants=said, hidden=turn.is_hidden))
+        name = turn.persona or user
+        messages.append(chat_log.ChatLogMessage(role="user", name=name, variants=said, hidden=turn.is_hidden))
     if turn.variants:
         numbers = [one.number for one in turn.variants]
         messages.append(
             chat_log.ChatLogMessage(
                 role="assistant",
-                name=char,
+                name=turn.speaker or char,
                 variants=tuple(
                     chat_log.ChatLogVariant(text=one.text, sent_at=_date(one.at_us)) for one in turn.variants
                 ),
@@ -198,6 +213,10 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     selected: int = 0
     hidden: tuple[Literal["user", "assistant"], ...] = ()
     """Whose message prompts leave out."""
+    persona: str = ""
+    """What the person is called in it."""
+    speaker: str = ""
+    """What the one is called who replies."""
 
     def check(self) -> None:
         """Errors: `InvalidRequest`."""
@@ -209,7 +228,7 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise InvalidRequest("selected", expected=f"0 to {len(self.variants) - 1}", got=self.selected)
         if self.user is None and not self.variants:
             raise InvalidRequest("a turn needs words or replies", got="neither")
-        for text in (self.user or "", *self.variants):
+        for text in (self.user or "", *self.variants, self.persona, self.speaker):
             checked_text(text, what="text of a turn")
 
     @property
@@ -233,7 +252,8 @@ def batches(turns: object) -> Iterator[Sequence[ForeignTurn]]:
     except (msgspec.ValidationError, RecursionError) as error:
         raise InvalidRequest(
             f"turns of a conversation: {error}",
-            expected="a list of {user: text or null, variants: [text], selected: index, hidden: [role]}",
+            expected="a list of {user: text or null, variants: [text], selected: index, hidden: [role],"
+            " persona: name, speaker: name}",
         ) from None
     for turn in checked:
         turn.check()

@@ -111,7 +111,7 @@ def _chat_opened(event: Applied, tx: Tx) -> None:
         "INSERT INTO chats VALUES (?, ?, ?, ?, 0, 1, ?, ?, '', 0, 0)",
         (event.stream_id, event.stream.tenant, event.stream.id, data.settings, event.at_us, event.at_us),
     )
-    turn = _turn_of_replies(event, tx, data.greetings, index=0, parent=None, number=0)
+    turn = _turn_of_replies(event, tx, data.greetings, index=0, parent=None, number=0, speaker=data.speaker)
     head = turn[0] if turn else 0
     insert_branch(event, tx, MAIN, head=head, origin="", n=1)
 
@@ -181,8 +181,12 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
     take_run(event, tx, data.run)
     head = branch["head"]
     if data.trigger == "generate":
-        if data.text is None:
+        if (data.text is None) != data.is_wordless:
             raise InvalidEvent("a new turn needs the person's words", got="none")
+        if data.is_wordless and not head:
+            raise ChatConflict(
+                f"nothing was said yet in chat {event.stream.id!r}", hint="Say something first."
+            )
         parent = nodes.load(tx, event, head) if head else None
         head = _insert_asked(event, tx, parent, data)
     elif data.trigger == "regenerate":
@@ -209,7 +213,7 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
 
 
 def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAsked) -> int:
-    assert data.text is not None
+    words = () if data.text is None else (ev.ReplyPart(text=data.text, speaker=data.persona),)
     node = Node(
         chat=event.stream_id,
         node=event.seq * NODES_PER_EVENT,
@@ -220,7 +224,7 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
         status=TurnStatus.ASKED,
         trigger=data.trigger,
         run=data.run,
-        user=encoded_parts((ev.ReplyPart(text=data.text),)),
+        user=encoded_parts(words),
         tokens=(parent.tokens if parent is not None else 0) + data.tokens,
         at_us=event.at_us,
         **nodes.inherit_columns(tx, parent, ""),
@@ -231,7 +235,9 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
 
 def _check_another(event: Applied, tx: Tx, head: Node | None) -> None:
     """Errors: `Conflict` if the newest turn of a branch cannot have another variant."""
-    if head is None or not nodes.load(tx, event, head.turn).user_parts():
+    asked = None if head is None else nodes.load(tx, event, head.turn)
+    # A turn without words of the person was asked for all the same; a greeting was not.
+    if head is None or asked is None or not (asked.user_parts() or asked.trigger == "generate"):
         raise ChatConflict(
             f"there is nothing to reply to in chat {event.stream.id!r}",
             hint="Generate a turn first; another greeting is selected, not generated.",
@@ -435,6 +441,8 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
             user=turn.user,
             tokens=turn.tokens,
             hidden=turn.hidden,
+            persona=turn.persona,
+            speaker=turn.speaker,
         )
         if not found:
             raise InvalidEvent("an imported turn says nothing", got="neither words nor replies")
@@ -458,6 +466,8 @@ def _turn_of_replies(
     user: ev.BlobRef | None = None,
     tokens: int = 0,
     hidden: tuple[str, ...] = (),
+    persona: ev.BlobRef | None = None,
+    speaker: ev.BlobRef | None = None,
 ) -> list[int]:
     """A turn that no run has made; its nodes, that of the person's words first if there are any."""
     if len(replies) > VARIANTS_MAX:
@@ -477,12 +487,12 @@ def _turn_of_replies(
     )
     made: list[int] = []
     if user is not None:
-        words = encoded_parts((ev.ReplyPart(text=user),))
+        words = encoded_parts((ev.ReplyPart(text=user, speaker=persona),))
         bit = nodes.WORDS_HIDDEN if "user" in hidden else 0
         nodes.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
-        parts = encoded_parts((ev.ReplyPart(text=reply),))
+        parts = encoded_parts((ev.ReplyPart(text=reply, speaker=speaker),))
         bit = nodes.REPLY_HIDDEN if "assistant" in hidden else 0
         own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit)
         nodes.insert(tx, own)

@@ -193,6 +193,8 @@ class ChatOpened(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """JSON: who talks with whom, the system prompt, the model."""
     greetings: tuple[BlobRef, ...] = ()
     """JSON texts with which the character may begin; the first is selected."""
+    speaker: BlobRef | None = None
+    """JSON text: what the character is called that begins."""
 
 
 @event("chat.changed")
@@ -215,6 +217,10 @@ class TurnAsked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     text: BlobRef | None = None
     """JSON text: what the person said, of a new turn."""
     tokens: int = 0
+    persona: BlobRef | None = None
+    """JSON text: what the person is called who says it."""
+    is_wordless: bool = False
+    """True of a new turn in which the person says nothing: a character goes on by itself."""
     process: tuple[int, ...] = ()
     """As in `tool.requested`: the process that is about to begin the run; empty in older histories."""
 
@@ -232,6 +238,8 @@ class ReplyPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether people see it."""
     operation: str = ""
     """Which operation wrote it; empty for the main call and for people."""
+    speaker: BlobRef | None = None
+    """JSON text: what the one is called who says it; None in older histories, and if nobody has a name."""
 
 
 class ArtifactUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -353,6 +361,10 @@ class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tokens: int = 0
     hidden: tuple[str, ...] = ()
     """`user`, `assistant`: whose message prompts leave out."""
+    persona: BlobRef | None = None
+    """JSON text: what the person is called in it."""
+    speaker: BlobRef | None = None
+    """JSON text: what the one is called who replies."""
 
 
 @event("turns.imported")

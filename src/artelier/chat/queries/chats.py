@@ -235,6 +235,17 @@ async def shown_text(store: Store, tenant: str, parts: Iterable[ReplyPart], *, p
     return "\n\n".join(text for text in found if text)
 
 
+async def speaker_name(store: Store, tenant: str, parts: Iterable[ReplyPart]) -> str:
+    """Return the name of who said a message; empty if none is recorded, `[erased]` if it was erased."""
+    names = [ReplyPart(text=part.speaker) for part in parts if part.speaker is not None]
+    return (await texts(store, tenant, names[:1], forgiving=True))[0] if names else ""
+
+
+def named_text(name: str, text: str) -> str:
+    """Return a message as the prompts of a group show it."""
+    return f"{name}: {text}"
+
+
 # Sessions of profiles
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from artelier.chat.queries.artifacts import Chain, chains, record_seen
-from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, shown_text
+from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text, shown_text, speaker_name
 from artelier.chat.rows.nodes import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
@@ -245,17 +245,19 @@ async def stand(
     tags: Collection[str] | None = None,
     trigger: str = "generate",
     now_us: int,
+    is_named: bool = False,
 ) -> NodeState:
     """Return what a run finds that goes on from a node, with the artifacts of a scope.
 
-    `tags`: which artifacts; None for all. `now_us`: against which age is counted. Errors: `NotFound`.
+    `tags`: which artifacts; None for all. `now_us`: against which age is counted. `is_named`: messages begin
+    with the name of who said them. Errors: `NotFound`.
     Cost: O(what is said since the newest run that recorded it, and what artifacts retain).
     """
     row = await chat_row(store, tenant, chat)
     if not node:
         return NodeState(settings=row.settings, marks={}, turn=1, tokens=0)
     at = await node_row(store, row.id, node)
-    base, said = await _said_since(store, row, at)
+    base, said = await _said_since(store, row, at, is_named=is_named)
     own = await in_scope(store, at, scope)
     found: list[Seen] = []
     marks: Mapping[str, tuple[int, int]] = {}
@@ -313,7 +315,9 @@ _SAID_UP = (
 )
 
 
-async def _said_since(store: Store, chat: ChatRow, node: Node) -> tuple[Node | None, tuple[ChatMessage, ...]]:
+async def _said_since(
+    store: Store, chat: ChatRow, node: Node, *, is_named: bool
+) -> tuple[Node | None, tuple[ChatMessage, ...]]:
     """The nearest node whose conversation a run has recorded, and what was said after that."""
     words = ", ".join(f"n.{name}" for name in COLUMNS)
     rows = await store.query(
@@ -335,7 +339,9 @@ async def _said_since(store: Store, chat: ChatRow, node: Node) -> tuple[Node | N
             parts = parts if found.apart else ()
         for role, these in (("user", user), ("assistant", parts)):
             if text := await shown_text(store, chat.tenant, these, prompt=True):
-                said.append(ChatMessage(role=role, content=text))  # pyright: ignore[reportArgumentType] - one of two literals
+                name = await speaker_name(store, chat.tenant, these) if is_named else ""
+                content = named_text(name, text) if name else text
+                said.append(ChatMessage(role=role, content=content))  # pyright: ignore[reportArgumentType] - one of two literals
     return base, tuple(said)
 
 

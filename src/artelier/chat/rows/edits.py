@@ -37,7 +37,10 @@ _BELOW = (
 
 def revise_message(event: Applied, tx: Tx) -> None:
     data = cast(ev.MessageRevised, event.data)
-    node, parts = _message(event, tx, data), encoded_parts((ev.ReplyPart(text=data.text),))
+    node = _message(event, tx, data)
+    said = nodes.load(tx, event, node.turn).user_parts() if data.role == "user" else node.reply_parts()
+    speaker = next((part.speaker for part in said if part.speaker is not None), None)
+    parts = encoded_parts((ev.ReplyPart(text=data.text, speaker=speaker),))
     if data.role == "user":
         tx.execute(
             "UPDATE chat_nodes SET user = ? WHERE chat = ? AND node = ?", (parts, node.chat, node.turn)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.artifacts import Chain, history_of, value_of
-from artelier.chat.queries.chats import ChatRow, branch_lines, own_session, profile_sessions, texts
+from artelier.chat.queries.chats import (
+    ChatRow,
+    branch_lines,
+    own_session,
+    profile_sessions,
+    speaker_name,
+    texts,
+)
 from artelier.chat.queries.tree import TurnNodes, node_of_run
 from artelier.chat.rows.nodes import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
 from artelier.chat.session import settings as cs
@@ -45,6 +52,8 @@ class Variant:
     at_us: int
     is_hidden: bool = False
     """True if later prompts leave it out."""
+    speaker: str = ""
+    """What the one was called who said it; empty if that is not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +72,18 @@ class Turn:
     at_us: int
     is_hidden: bool = False
     """True if later prompts leave the person's words out."""
+    persona: str = ""
+    """What the person was called who said them; empty if that is not recorded."""
 
     @property
     def text(self) -> str:
         """The selected reply."""
         return next((one.text for one in self.variants if one.number == self.selected), "")
+
+    @property
+    def speaker(self) -> str:
+        """What the one was called who gave the selected reply."""
+        return next((one.speaker for one in self.variants if one.number == self.selected), "")
 
 
 async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) -> list[Turn]:
@@ -98,6 +114,7 @@ async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str
         variants=tuple([await _variant(store, chat, one, ended) for one in turn.variants]),
         at_us=turn.asked.at_us,
         is_hidden=bool(turn.asked.hidden & WORDS_HIDDEN),
+        persona=await speaker_name(store, chat.tenant, own or turn.asked.user_parts()),
     )
 
 
@@ -119,6 +136,7 @@ async def _variant(store: Store, chat: ChatRow, node: Node, ended: Mapping[str, 
         node=node.node,
         at_us=node.at_us,
         is_hidden=bool(node.hidden & REPLY_HIDDEN),
+        speaker=await speaker_name(store, chat.tenant, node.reply_parts()),
     )
 
 

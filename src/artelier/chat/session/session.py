@@ -15,6 +15,7 @@ from artelier.chat.session import settings as cs
 from artelier.chat.session.edits import ATTEMPTS_MAX, ChatEdits
 from artelier.chat.session.settings import UNSET, StoredChatSettings
 from artelier.chat.turn.lorebooks import read_book
+from artelier.chat.turn.speakers import SpeakerChoice, choose, names_of
 from artelier.chat.turn.turn_config import CARD_RULES, TurnJob, chat_of
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
@@ -23,7 +24,7 @@ from artelier.log import Blob, EventData, check_subject
 from artelier.operations import events as ev
 from artelier.tokens import estimate_tokens
 
-_TRIGGERS = ("generate", "regenerate", "continue", "resume")
+_TRIGGERS = ("generate", "regenerate", "speak", "continue", "resume")
 
 
 class Session(ChatEdits):
@@ -71,6 +72,8 @@ class Session(ChatEdits):
         model: Any = UNSET,
         user: Any = UNSET,
         char: Any = UNSET,
+        group: object = UNSET,
+        speaks: object = UNSET,
         system: Any = UNSET,
         note: Any = UNSET,
         lorebooks: Any = UNSET,
@@ -85,12 +88,13 @@ class Session(ChatEdits):
         """The chat of that id, made if there is none; then a `model` is needed.
 
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
-        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `note`: the
-        author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it. `lorebooks`:
-        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
+        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `group`:
+        several characters, each as `char`, and `speaks` how the next of them is chosen (`list`, `mention`,
+        `talkativeness`, `model`); None for one alone. `note`: the author's note, a text or
+        `{prompt, depth, role}`; `depth` counts the messages after it. `lorebooks`: refs of artifacts.
+        `greetings`: texts with which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
-        only for a new chat. `by`: who acts, as in the method of that name. `subject`: whom the chat is about;
-        all that it stores is erased with that.
+        only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
         What is given for a chat that exists changes its settings from now on.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.
@@ -104,6 +108,8 @@ class Session(ChatEdits):
             "model": model,
             "user": user,
             "char": char,
+            "group": group,
+            "speaks": speaks,
             "system": system,
             "note": note,
             "lorebooks": lorebooks,
@@ -134,9 +140,11 @@ class Session(ChatEdits):
         empty = StoredChatSettings(model="", principal=wished["principal"])
         settings = await self._check_settings(empty, wished)
         blobs: list[Blob] = []
+        name = str(settings.char.get("name") or "") if greetings else ""
         opened = ev.ChatOpened(
             settings=await self._keep(settings.encode(), blobs),
             greetings=tuple([await self._keep_json(text, blobs) for text in greetings]),
+            speaker=await self._keep_json(name, blobs) if name else None,
         )
         try:
             await self._append(opened, blobs=blobs, seq=0)
@@ -154,7 +162,7 @@ class Session(ChatEdits):
             self.desk.services.model(wished["model"])  # a missing key is said at the door
         if wished.get("profile", UNSET) is not UNSET:
             wished["profile"] = await cs.profile_setting(self.desk, wished["profile"], by=settings.principal)
-        for name in ("user", "char", "system", "note"):
+        for name in ("user", "char", "group", "system", "note"):
             if wished.get(name, UNSET) is not UNSET:
                 wished[name] = self._escape_placeholders(wished[name])
         changed = cs.replace_settings(settings, wished)
@@ -174,6 +182,8 @@ class Session(ChatEdits):
             "model",
             "user",
             "char",
+            "group",
+            "speaks",
             "system",
             "note",
             "lorebooks",
@@ -193,26 +203,47 @@ class Session(ChatEdits):
 
     # Turns
 
-    async def generate(self, text: str, *, deadline_s: float | None = None, **params: Any) -> TurnResult:
+    async def generate(
+        self, text: str, *, speaker: str = "", deadline_s: float | None = None, **params: Any
+    ) -> TurnResult:
         """Say something, and get the turn with its reply. `params` are for this one main call.
 
-        A turn that fails is a result with `failed`.
-        Errors: `Conflict` while another run of the branch has not ended; `InvalidRequest`; `LeaseHeld`.
+        `speaker`: which character of a group replies; by default the chat's rule chooses. A turn that fails
+        is a result with `failed`.
+        Errors: `Conflict` while another run of the branch has not ended; `InvalidRequest`; `LeaseHeld`;
+        `NotFound` for no such character.
         """
-        run_id, job = await self._ask("generate", text=text, deadline_s=deadline_s, params=params)
+        run_id, job = await self._ask(
+            "generate", text=text, speaker=speaker, deadline_s=deadline_s, params=params
+        )
+        return await drive(self.desk, run_id, job)
+
+    async def speak(self, speaker: str = "", *, deadline_s: float | None = None, **params: Any) -> TurnResult:
+        """Have a character go on without words of the person: a turn that has a reply alone.
+
+        Errors: as `generate`; `Conflict` if nothing was said yet.
+        """
+        run_id, job = await self._ask("speak", speaker=speaker, deadline_s=deadline_s, params=params)
         return await drive(self.desk, run_id, job)
 
     async def regenerate(
-        self, text: str = "", *, turn: int | None = None, deadline_s: float | None = None, **params: Any
+        self,
+        text: str = "",
+        *,
+        turn: int | None = None,
+        speaker: str = "",
+        deadline_s: float | None = None,
+        **params: Any,
     ) -> TurnResult:
         """Reply again: another variant of the newest turn, with the state from before the turn.
 
         `turn`: run again from an earlier turn instead; those after it stay under the variant that they were
-        said after. `text`: other words of the person, for this variant alone.
+        said after. `text`: other words of the person, for this variant alone. `speaker`: as for `generate`;
+        by default whoever replied before.
         Errors: as `generate`; `Conflict` if nothing was said yet; `NotFound` for no such turn.
         """
         run_id, job = await self._ask(
-            "regenerate", text=text, turn=turn, deadline_s=deadline_s, params=params
+            "regenerate", text=text, turn=turn, speaker=speaker, deadline_s=deadline_s, params=params
         )
         return await drive(self.desk, run_id, job)
 
@@ -228,16 +259,19 @@ class Session(ChatEdits):
         *,
         trigger: str = "generate",
         turn: int | None = None,
+        speaker: str = "",
         deadline_s: float | None = None,
         **params: Any,
     ) -> str:
         """Have the branch wait for a turn that nobody drives yet; the id of its run, which `resume` drives.
 
-        `trigger`: `generate`, `regenerate` (`text`, `turn`: as there), or `continue`, which takes no `text`.
-        Errors: as `generate`.
+        `trigger`: `generate`, `regenerate` (`text`, `turn`: as there), or `speak` and `continue`, which take
+        no `text`. Errors: as `generate`.
         """
         _check_trigger(trigger, text, turn, _TRIGGERS[:-1])
-        asked = await self._ask(trigger, text=text, turn=turn, deadline_s=deadline_s, params=params)
+        asked = await self._ask(
+            trigger, text=text, turn=turn, speaker=speaker, deadline_s=deadline_s, params=params
+        )
         return asked[0]
 
     async def resume(self, *, on_wait: str = "await") -> TurnResult:
@@ -285,20 +319,24 @@ class Session(ChatEdits):
         *,
         trigger: str = "generate",
         turn: int | None = None,
+        speaker: str = "",
         on_wait: str = "await",
         deadline_s: float | None = None,
         **params: Any,
     ) -> AsyncGenerator[Any]:
         """Like `generate`, yielding `RunEvent`s and `main_llm.delta`s as they come, the `TurnResult` last.
 
-        `trigger`: `generate`; `regenerate`, `continue` or `resume` do as the methods of these names; the last
-        two take no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on with it.
+        `trigger`: `generate`; `regenerate`, `speak`, `continue` or `resume` do as the methods of these names;
+        the last three take no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on
+        with it.
         """
         _check_trigger(trigger, text, turn, _TRIGGERS)
         if trigger == "resume":
             run_id, job = await self._newest()
         else:
-            run_id, job = await self._ask(trigger, text=text, turn=turn, deadline_s=deadline_s, params=params)
+            run_id, job = await self._ask(
+                trigger, text=text, turn=turn, speaker=speaker, deadline_s=deadline_s, params=params
+            )
         async with aclosing(self._stream_run(run_id, job, on_wait=on_wait)) as items:
             async for item in items:
                 yield item
@@ -323,12 +361,14 @@ class Session(ChatEdits):
         *,
         text: str = "",
         turn: int | None = None,
+        speaker: str = "",
         deadline_s: Any,
         params: dict[str, Any],
     ) -> tuple[str, TurnJob]:
         """Append `turn.asked` for the branch as it stands; the run's id and what it is to do."""
         if trigger == "generate" or text:
             text = cs.said_text(text)
+        trigger = "generate" if trigger == "speak" else trigger
         if params:
             params = cs.checked_params(params)
         limit_ms = cs.deadline_ms(deadline_s)
@@ -343,6 +383,8 @@ class Session(ChatEdits):
             seq = await self.seq()
             chat, branch = await self.row(), await self.branch_row()
             head = await tree.node_row(self.store, chat.id, branch.head) if branch.head else None
+            run_id = run_name(self.chat_id, chat.runs + 1)
+            choice = await self._speaker(settings, trigger, wished=speaker, words=text, run_id=run_id)
             job = TurnJob(
                 chat=self.chat_id,
                 branch=branch.name,
@@ -359,10 +401,11 @@ class Session(ChatEdits):
                 deadline_ms=limit_ms or settings.deadline_ms,
                 history_max=settings.history_max,
                 principal=settings.principal,
+                speaker=choice.name,
+                picks_speaker=choice.is_open,
             )
-            run_id = run_name(self.chat_id, chat.runs + 1)
             try:
-                await self._append_asked(job, run_id, seq=seq)
+                await self._append_asked(job, run_id, settings, seq=seq)
             except SequenceConflict:
                 continue
             self.desk.services.at("turn.asked")
@@ -375,16 +418,35 @@ class Session(ChatEdits):
         if run_id and not await has_ended(self.desk, run_id):
             await drive_unbegun(self.desk, run_id, on_wait="suspend")
 
-    async def _append_asked(self, job: TurnJob, run_id: str, *, seq: int) -> None:
+    async def _speaker(
+        self, settings: StoredChatSettings, trigger: str, *, wished: str, words: str, run_id: str
+    ) -> SpeakerChoice:
+        """Choose who replies: in a group by its rule, of a reply that there is who gave it."""
+        last, said = "", words
+        if settings.group and not wished:
+            for one in reversed(await self.turns(limit=5)):
+                last, said = one.speaker, said or one.text
+                if last:
+                    break
+            if trigger != "generate" and last in names_of(settings.group):
+                wished = last
+        return choose(settings.group, settings.speaks, wished=wished, words=said, last=last, seed=run_id)
+
+    async def _append_asked(
+        self, job: TurnJob, run_id: str, settings: StoredChatSettings, *, seq: int
+    ) -> None:
         blobs: list[Blob] = []
-        is_new = job.trigger == "generate"
+        is_new, is_wordless = job.trigger == "generate", job.trigger == "generate" and not job.text
+        persona = str(settings.user.get("name") or ("User" if settings.group else "")) if job.text else ""
         asked = ev.TurnAsked(
             branch=job.branch,
             run=run_id,
             trigger=job.trigger,
             settings=await self._keep_json(job.settings(), blobs),
-            text=await self._keep_json(job.text, blobs) if is_new else None,
+            text=await self._keep_json(job.text, blobs) if is_new and job.text else None,
             tokens=estimate_tokens(job.text) if is_new else 0,
+            persona=await self._keep_json(persona, blobs) if is_new and persona else None,
+            is_wordless=is_wordless,
             process=self.desk.services.process,
         )
         await self._append(asked, blobs=blobs, seq=seq)
@@ -502,8 +564,8 @@ class Session(ChatEdits):
     async def import_turns(self, turns: list[dict[str, Any]]) -> int:
         """Add turns of another conversation at the end of the branch, as data; how many there were.
 
-        Each is `{user: text or None, variants: [text], selected: index, hidden: [role]}`; the last two may be
-        left out.
+        Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,
+        speaker: name}`; the last four may be left out.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
         from artelier.chat.chat_interchange import batches
@@ -526,6 +588,8 @@ class Session(ChatEdits):
             ),
             selected=turn.selected,
             hidden=turn.hidden,
+            persona=await self._keep_json(turn.persona, blobs) if turn.persona else None,
+            speaker=await self._keep_json(turn.speaker, blobs) if turn.speaker else None,
             tokens=sum(map(estimate_tokens, texts)),
         )
 

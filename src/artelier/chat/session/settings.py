@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.chat.turn.turn_config import HISTORY_MAX
+from artelier.chat.turn.turn_config import HISTORY_MAX, SpeakerRule
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ports.model_params import check_params
 
@@ -20,6 +20,8 @@ TEXT_CHARS_MAX = 1_000_000
 SETTINGS_BYTES_MAX = 4 * 1024 * 1024
 GREETINGS_MAX = 200
 HISTORY_TURNS_MAX = 10_000
+MEMBERS_MAX = 32
+"""Of a group (a guess)."""
 LOREBOOKS_MAX = 16
 """Of one chat, that of its character apart."""
 DEADLINE_S_MAX = 86_400
@@ -39,6 +41,11 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     user: dict[str, Any] = {}
     """`{name, description, ...}`."""
     char: dict[str, Any] = {}
+    """The character; of a group the one that begins."""
+    group: tuple[dict[str, Any], ...] = ()
+    """The characters of a chat with several, each as `char`; empty for one alone."""
+    speaks: SpeakerRule = SpeakerRule.LIST
+    """How the next speaker of a group is chosen."""
     system: str = ""
     note: dict[str, Any] = {}
     """The author's note `{prompt, depth, role}`; empty for none."""
@@ -84,6 +91,10 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             continue
         if name in ("user", "char"):
             fields[name] = person(value, what=name)
+        elif name == "group":
+            fields[name] = group_members(value)
+        elif name == "speaks":
+            fields[name] = speaker_rule(value)
         elif name == "params":
             fields[name] = checked_params({**settings.params, **value})
         elif name == "deadline_s":
@@ -98,6 +109,8 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             fields[name] = author_note(value)
         else:
             fields[name] = value
+    if fields.get("group") and "char" not in fields:
+        fields["char"] = fields["group"][0]
     return msgspec.structs.replace(settings, **fields)
 
 
@@ -196,6 +209,36 @@ def person(value: object, *, what: str) -> dict[str, Any]:
     if not isinstance(name, str) or not 0 < len(name.strip()) <= 200:
         raise InvalidRequest(f"{what} needs a name", expected="1-200 characters", got=repr(name)[:80])
     return plain
+
+
+def group_members(value: object) -> tuple[dict[str, Any], ...]:
+    """The characters of a group, each a name or JSON with a name; None is no group.
+
+    Errors: `InvalidRequest`.
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise InvalidRequest("group", expected="a list of characters", got=type(value).__name__)
+    listed = cast("list[object] | tuple[object, ...]", value)
+    if len(listed) > MEMBERS_MAX:
+        raise InvalidRequest("characters of a group", expected=f"at most {MEMBERS_MAX}", got=len(listed))
+    members = tuple(person(one, what="a character of the group") for one in listed)
+    names = [str(one.get("name", "")).casefold() for one in members]
+    if "" in names or len(set(names)) < len(names):
+        raise InvalidRequest(
+            "group", expected="a name for each character, and each another one", got=", ".join(names)[:200]
+        )
+    return members
+
+
+def speaker_rule(value: object) -> SpeakerRule:
+    """Errors: `InvalidRequest`."""
+    try:
+        return SpeakerRule("list" if value is None else str(value))
+    except ValueError:
+        known = ", ".join(SpeakerRule)
+        raise InvalidRequest("speaks", expected=f"one of {known}", got=repr(value)[:80]) from None
 
 
 def lorebook_refs(value: object) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.chat.turn.turn_config import TurnJob
+from artelier.chat.turn.turn_config import GROUP_RULES, TurnJob
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import (
@@ -205,7 +205,15 @@ def macros_of(settings: Mapping[str, Any], job: TurnJob, *, run: str, now_us: in
     user, char = _named(settings)
     chat = f"{job.chat}\0card"
     return Macros(
-        user=str(user["name"]), char=str(char["name"]), seed=f"{run}\0card", chat_seed=chat, now_us=now_us
+        user=str(user["name"]),
+        char=str(char["name"]),
+        seed=f"{run}\0card",
+        chat_seed=chat,
+        now_us=now_us,
+        # Older turns left macros of groups as they are written.
+        group=None
+        if job.card_rules < GROUP_RULES
+        else tuple(str(one["name"]) for one in settings.get("group") or ()),
     )
 
 
@@ -232,6 +240,15 @@ def people_of(settings: Mapping[str, Any], macros: Macros | None = None) -> dict
 
 
 _WITH_ORIGINAL = ("system_prompt", "post_history_instructions")
+
+
+def name_said(settings: Mapping[str, Any], side: str, *, is_group: bool) -> str:
+    """Return the name that history keeps of who speaks; empty if the chat names nobody."""
+    given: Mapping[str, Any] = settings.get(side) or {}
+    if not given.get("name") and not is_group:
+        return ""
+    user, char = _named(settings)
+    return str((user if side == "user" else char)["name"])
 
 
 def _named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

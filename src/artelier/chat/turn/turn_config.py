@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -17,11 +18,25 @@ def chat_of(run_id: str) -> str:
     return run_id.rpartition("/")[0]
 
 
-CARD_RULES = 1
+GROUP_RULES = 2
+CARD_RULES = GROUP_RULES
 """Of turns that are asked for now."""
 
 HISTORY_MAX = 200
 """Messages that a prompt shows at most, if its budget allows."""
+
+
+class SpeakerRule(StrEnum):
+    """The rule by which the next speaker of a group is chosen. A speaker that is named comes first always."""
+
+    LIST = "list"
+    """In the order of the members, after who spoke last."""
+    MENTION = "mention"
+    """Who is named first in what was said; else as `list`."""
+    TALKATIVENESS = "talkativeness"
+    """Who is named; else drawn, by how talkative each is, from those who did not speak last."""
+    MODEL = "model"
+    """The model of the chat chooses, in a call of its own; if it names nobody, as `list`."""
 
 
 class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,8 +53,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reworded: bool = False
     """True if `text` is for this variant alone: the turn was said in other words."""
     card_rules: int = 0
-    """How the texts of a card are read: 1 with macros, `{{original}}` and notes at a depth; 0, of turns that
-    older versions asked for, with names alone."""
+    """How the texts of a card are read: 1 with macros, `{{original}}` and notes at a depth, 2 with the macros
+    of groups too; 0, of turns that older versions asked for, with names alone."""
     profile: str = ""
     """`id@version`; empty for a plain main call."""
     profile_id: str = ""
@@ -52,6 +67,15 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     history_max: int = HISTORY_MAX
     principal: str = ""
     """In whose name artifacts are read."""
+    speaker: str = ""
+    """Which member of a group writes the reply; empty in a chat without one."""
+    picks_speaker: bool = False
+    """True if a model chooses who that is; `speaker` is for when it names nobody."""
+
+    @property
+    def has_words(self) -> bool:
+        """Return True if the person says something in this turn."""
+        return self.trigger != "continue" and bool(self.text)
 
     @property
     def scope(self) -> str:

@@ -79,6 +79,12 @@ class Chronicle:
         self._run = run
         self._job = job
         self._stream = session_stream(run.tenant_id, job.chat)
+        self.persona = ""
+        """What the person is called; empty for no name."""
+        self.speaker = ""
+        """What the one is called who replies."""
+        self.is_group = False
+        """True if prompts show names before messages: then no reply stands there as the model gave it."""
 
     def _note(self, data: EventData, blobs: list[Blob]) -> None:
         core = self._run.core
@@ -95,11 +101,14 @@ class Chronicle:
 
     def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.ReplyPart, ...]:
         said = turned.user
-        if said is None and self._job.reworded:
-            return (ev.ReplyPart(text=self._keep(self._job.text, blobs)),)
-        if said is None:
+        if said is None and not self._job.reworded:
             return ()
-        return (ev.ReplyPart(text=self._keep(said.text, blobs), operation=said.operation),)
+        text, by = (self._job.text, "") if said is None else (said.text, said.operation)
+        persona = self._name(self.persona, blobs)
+        return (ev.ReplyPart(text=self._keep(text, blobs), operation=by, speaker=persona),)
+
+    def _name(self, name: str, blobs: list[Blob]) -> BlobRef | None:
+        return self._keep(name, blobs) if name else None
 
     async def record_begin(self, turned: Turned) -> None:
         job, blobs = self._job, list[Blob]()
@@ -161,7 +170,8 @@ class Chronicle:
         parts: list[ev.ReplyPart] = []
         if text:
             by = turned.reply.operation if turned.reply is not None else ""
-            parts.append(ev.ReplyPart(text=self._keep(text, blobs), operation=by))
+            speaker = self._name(self.speaker, blobs)
+            parts.append(ev.ReplyPart(text=self._keep(text, blobs), operation=by, speaker=speaker))
         parts.extend(
             ev.ReplyPart(
                 channel=block.channel,
@@ -174,14 +184,15 @@ class Chronicle:
         )
         # A call of a tool that nobody answers would stand in every later prompt, and so would an empty reply.
         has_calls = result is not None and result.reply is not None and result.reply.tool_calls
-        is_other = result is None or text != result.text or bool(has_calls) or not text
+        is_other = result is None or text != result.text or bool(has_calls) or not text or self.is_group
         return tuple(parts), is_other or any(block.prompt for block in turned.blocks)
 
     def cut(self, call: MainCall | None, *, said: str) -> None:
         """The variant of a run that was cancelled."""
         core, job, blobs = self._run.core, self._job, list[Blob]()
         text = call.text if call is not None else ""
-        parts = (ev.ReplyPart(text=self._keep(join_texts(said, text), blobs)),) if text else ()
+        whole, speaker = join_texts(said, text), self._name(self.speaker, blobs) if text else None
+        parts = (ev.ReplyPart(text=self._keep(whole, blobs), speaker=speaker),) if text else ()
         conversation = core.conversations.get("chat")
         shown = len(conversation) if conversation is not None else 0
         event = ev.VariantEnded(

@@ -37,6 +37,10 @@ class TurnInputs:
     """The newest messages of the base run."""
     said_last: str
     """The reply that a `continue` goes on from; empty otherwise."""
+    speaker: str = ""
+    """The member of a group that writes the reply; empty in a chat without one."""
+    members: tuple[str, ...] = ()
+    """Names of a group, in order."""
 
 
 async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.SessionRead, list[Blob]]:
@@ -55,6 +59,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
         scope=job.scope,
         trigger=job.trigger,
         now_us=core.started_us,
+        is_named=bool(job.speaker),
     )
     profile = None
     if job.profile:

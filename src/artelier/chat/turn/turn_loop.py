@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from artelier.chat.queries.chats import named_text
 from artelier.chat.rows.nodes import TurnStatus
 from artelier.chat.turn.lorebooks import lore_of
 from artelier.chat.turn.main_call import (
@@ -22,9 +23,11 @@ from artelier.chat.turn.main_call import (
     introduction,
     macros_of,
     main_call,
+    name_said,
     notes_at_depth,
     people_of,
 )
+from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from
@@ -117,6 +120,9 @@ class TurnParts:
         self.macros = macros_of(found.settings, job, run=run.id, now_us=self.now_us)
         self.people = people_of(found.settings, self.macros)
         self.chronicle = Chronicle(run, job)
+        self.chronicle.persona = name_said(found.settings, "user", is_group=bool(found.speaker))
+        self.chronicle.speaker = name_said(found.settings, "char", is_group=bool(found.speaker))
+        self.chronicle.is_group = bool(found.speaker)
         self._sink = sink
         self._plan: OperationPlan = plan(
             self.profile, trigger=job.trigger, turn=found.turn, tokens=found.tokens, marks=found.marks
@@ -138,7 +144,8 @@ class TurnParts:
             return await find(run, job, desk, key=full)
 
         read = await run.receipt(ev.SessionRead, make, key="session")
-        turn = cls(run, job, await found_from(run, job, read), sink, desk)
+        found = await with_speaker(run, job, await found_from(run, job, read))
+        turn = cls(run, job, found, sink, desk)
         await turn.record_plan()
         return turn
 
@@ -192,9 +199,9 @@ class TurnParts:
     def _situation(self, *, text: str, reply: str | None = None) -> Situation:
         job, found = self.job, self.found
         said = [*found.said_before, *found.said]
-        if job.trigger != "continue":
+        if job.has_words:
             said.append(ChatMessage(role="user", content=text))
-        return Situation.of(
+        situation = Situation.of(
             said,
             people=self.people,
             chat=job.chat,
@@ -206,6 +213,11 @@ class TurnParts:
             text=text,
             reply=reply,
         )
+        return attribute(situation, found, self._user_name) if found.speaker else situation
+
+    @property
+    def _user_name(self) -> str:
+        return str(self.people["user"]["name"])
 
     async def _before(self, state: TurnState) -> TurnState:
         await self._phase(BEFORE)
@@ -286,7 +298,9 @@ class TurnParts:
         lore = replace(lore, at_depth=(*noted, *lore.at_depth))
         places = lore.around(places, is_replaced=turned.replaced)
         tail = afterword(found.settings, self.people, self.macros)
-        if job.trigger == "continue":
+        if job.trigger != "continue":
+            tail.extend(request_to_speak(found, has_words=job.has_words))
+        else:
             tail.append(Section(tag="continue", text=wording("continue-1"), sources=("continue-1",)))
         places = replace(places, tail=(*tail, *places.tail))
         last = len(conversation)
@@ -302,7 +316,7 @@ class TurnParts:
                 priority=max(60, 69 - later),
             )
 
-        user = last if job.trigger != "continue" else 0
+        user = last if job.has_words else 0
         return around(places, first=first, last=last, user=user, span=span)
 
     async def _conversation(self, text: str) -> Any:
@@ -316,8 +330,9 @@ class TurnParts:
             conversation = run.conversation(CONVERSATION)
         for message in found.said:
             conversation.append(message)
-        if self.job.trigger != "continue":
-            conversation.append({"role": "user", "content": text})
+        if self.job.has_words:
+            said = named_text(self._user_name, text) if found.speaker else text
+            conversation.append({"role": "user", "content": said})
         return conversation
 
     async def _model(self, state: TurnState, prompt: Prompt) -> ModelResult:
@@ -329,6 +344,10 @@ class TurnParts:
             left_s=self._left_s(),
             sink=self._sink,
         )
+        if self.found.speaker:
+            others = [one for one in (*self.found.members, self._user_name) if one != self.found.speaker]
+            own = own_words(call.text, self.found.speaker, others)
+            call = msgspec.structs.replace(call, text=own)
         self._last = replace(state, call=call, result=result)
         return result or ModelResult(text=call.text, finish_reason=call.finish_reason)
 

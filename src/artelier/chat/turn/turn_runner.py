@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from artelier.chat.queries.chats import branch_of, chat_key, chat_row, shown_text
+from artelier.chat.queries.chats import branch_of, chat_key, chat_row, shown_text, speaker_name
 from artelier.chat.queries.tree import node_of_run, node_row
 from artelier.chat.rows.nodes import Node
 from artelier.chat.turn.main_call import STEP, reply_so_far
@@ -175,6 +175,8 @@ class TurnResult:
     """Whether the reply ended at its limit of tokens; `continue_()` goes on with it."""
     cost_microusd: int = 0
     """Of all model calls of the run."""
+    speaker: str = ""
+    """What the one is called who replied; empty if nobody has a name."""
 
 
 async def drive(desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await") -> TurnResult:
@@ -275,6 +277,7 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
         operations=await _operations(services, row),
         is_cut=bool(result.get("is_cut")),
         cost_microusd=row.cost,
+        speaker="" if node is None else await speaker_name(services.store, tenant, node.reply_parts()),
     )
 
 

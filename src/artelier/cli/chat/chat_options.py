@@ -41,7 +41,10 @@ class ChatOptions:
     branch: str
     session: str | None
     user: str | None
-    char: str | None
+    chars: Sequence[str]
+    """Names, or files of cards; several are a group."""
+    speaks: str | None
+    """The rule by which a group chooses who speaks next."""
     persona: str | None
     lorebooks: Sequence[str]
     system: str | None
@@ -71,6 +74,8 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
     asked |= _preset(call, wish)
     if wish.system is not None:
         asked["system"] = wish.system
+    if wish.speaks is not None:
+        asked["speaks"] = wish.speaks
     if is_new or wish.model is not None:
         asked["model"] = wish.model or call.settings.model
     asked |= wish.params
@@ -138,6 +143,8 @@ async def _people(
     asked: dict[str, Any] = {}
     if imported is not None:
         asked = {"user": imported.user, "char": imported.char}
+        if imported.group:
+            asked["group"] = list(imported.group)
         if is_new and imported.note:
             asked["note"] = imported.note
     if wish.persona is not None:
@@ -145,19 +152,22 @@ async def _people(
         asked["user"] = persona if wish.user is None else {**persona, "name": wish.user}
     elif wish.user is not None:
         asked["user"] = wish.user
-    if wish.char is None:
-        return asked
-    _check_character(wish.char)
-    if not is_file(wish.char):
-        asked["char"] = wish.char
-        return asked
     named = asked.get("user") or ("User" if is_new else await _user_of(desk, wish))
     user = named if isinstance(named, str) else str(named["name"])
-    cast = await cast_character(desk, wish.char, by=call.person, user=user)
-    warn(call.screen, cast.warnings)
-    asked["char"] = dict(cast.char)
-    if is_new:
-        asked["greetings"] = list(cast.greetings)
+    chars: list[str | dict[str, Any]] = []
+    for wished in wish.chars:
+        _check_character(wished)
+        if not is_file(wished):
+            chars.append(wished)
+            continue
+        cast = await cast_character(desk, wished, by=call.person, user=user)
+        warn(call.screen, cast.warnings)
+        chars.append(dict(cast.char))
+        if is_new and len(chars) == 1:  # the first begins
+            asked["greetings"] = list(cast.greetings)
+    if chars:
+        asked["char"] = chars[0]
+        asked["group"] = chars if len(chars) > 1 else None
     return asked
 
 

@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 app = alone()
 
 
-Character = Annotated[
+Characters = Annotated[
+    list[str] | None,
+    typer.Option("--char", metavar="NAME|FILE", help="Who answers: a name, or a card; several are a group."),
+]
+Speaks = Annotated[
     str | None,
-    typer.Option("--char", metavar="NAME|FILE", help="Who answers: a name, or a card (.png, .json)."),
+    typer.Option(
+        "--speaks", metavar="RULE", help="Who of a group is next: list, mention, talkativeness, model."
+    ),
 ]
 Books = Annotated[
     list[str] | None,
@@ -48,7 +54,8 @@ async def chat(
     user: Annotated[
         str | None, typer.Option("--user", metavar="NAME", help="What you are called in it.")
     ] = None,
-    char: Character = None,
+    char: Characters = None,
+    speaks: Speaks = None,
     persona: Annotated[
         str | None,
         typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description."),
@@ -88,7 +95,8 @@ async def chat(
         branch=branch,
         session=session,
         user=user,
-        char=char,
+        chars=char or (),
+        speaks=speaks,
         persona=persona,
         lorebooks=lorebook or (),
         system=system,

@@ -45,7 +45,7 @@ class Talk:
         branch = () if session.branch_name == "main" else ("--branch", session.branch_name)
         return self.call.command_line("chat", session.chat_id, *branch)
 
-    async def reply(self, trigger: str, text: str = "", *, turn: int | None = None) -> int:
+    async def reply(self, trigger: str, text: str = "", *, turn: int | None = None, speaker: str = "") -> int:
         """Have a turn, and show it; the exit code that its end stands for."""
         from artelier.chat import RunEvent
 
@@ -53,7 +53,7 @@ class Talk:
         session, reply = self.session, ReplyScreen(self.screen)
         result: TurnResult | None = None
         # Questions of a run are answered by `artelier approve`: it is left waiting.
-        items = session.stream(text, trigger=trigger, turn=turn, on_wait="suspend")
+        items = session.stream(text, trigger=trigger, turn=turn, speaker=speaker, on_wait="suspend")
         with self.interrupts.during(self._cancel):
             async with aclosing(items) as stream:
                 async for item in stream:
@@ -66,6 +66,8 @@ class Talk:
         text, facts = await self.restore_values([result.text, await facts_of(session, result)])
         result = replace(result, text=text)
         if not self.call.as_json:
+            if result.speaker and (await session.settings()).group:
+                self.screen.note(f"{await self.restore_values(result.speaker)}:", "bold")
             reply.end(text)
         print_turn(self.screen, session, result, facts)
         await self._advise(result)

@@ -17,6 +17,21 @@ async def regenerate(talk: Talk) -> int:
     return await talk.reply("regenerate")
 
 
+@slash("speak", "[NAME]", help="Have a character go on without words of yours; of a group, whom you name.")
+async def speak(talk: Talk, name: str = "") -> int:
+    return await talk.reply("speak", speaker=name)
+
+
+@slash("group", "[RULE]", help="Who takes part; how the next is chosen: list, mention, talkativeness, model.")
+async def group(talk: Talk, rule: str | None = None) -> None:
+    if rule is not None:
+        await talk.session.change(speaks=rule)
+    settings = await talk.session.settings()
+    names = await talk.restore_values([str(one["name"]) for one in settings.group])
+    if not talk.data({"group": names, "speaks": settings.speaks}):
+        talk.screen.facts([("group", ", ".join(names) or "none: one character"), ("next", settings.speaks)])
+
+
 @slash("continue", help="Go on with the selected reply.")
 async def continue_(talk: Talk) -> int:
     return await talk.reply("continue")

@@ -126,6 +126,7 @@ def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> d
         "run_id": result.run_id,
         "status": result.status,
         "finish_reason": result.finish_reason,
+        "speaker": result.speaker,
         "text": result.text,
         "parts": facts["parts"],
         "operations": dict(result.operations),

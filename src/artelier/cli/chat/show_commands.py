@@ -110,6 +110,10 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     mark = "" if status == "done" else f" ({status})"
     talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
     said, text = await talk.restore_values([turn.user, turn.text])
+    if (await talk.session.settings()).group:
+        persona, speaker = await talk.restore_values([turn.persona, turn.speaker])
+        said = f"{persona}: {said}" if said and persona else said
+        text = f"{speaker}: {text}" if text and speaker else text
     reply_hidden = any(one.is_hidden for one in turn.variants if one.number == turn.selected)
     if said:
         talk.screen.line(f"> {said}{' (hidden)' if turn.is_hidden else ''}", "bold")
@@ -121,7 +125,9 @@ def _plain_turn(turn: Turn) -> dict[str, Any]:
     return {
         "turn": turn.number,
         "user": turn.user,
+        "persona": turn.persona,
         "text": turn.text,
+        "speaker": turn.speaker,
         "selected": turn.selected,
         "variants": len(turn.variants),
     }

@@ -105,6 +105,8 @@ def _settings(character: Character, ref: str) -> dict[str, Any]:
         own["depth_prompt"] = note
     if character.tags:
         own["tags"] = list(character.tags)
+    if (talks := character.extensions.get("talkativeness")) is not None:
+        own["talkativeness"] = talks
     return {"name": character.called, **told, "ref": ref, **own}
 
 

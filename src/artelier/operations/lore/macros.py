@@ -43,6 +43,8 @@ class Macros:
     variables: dict[str, str] = field(default_factory=dict[str, str])
     unknown: set[str] = field(default_factory=set[str])
     """Names of macros that stayed as they are written."""
+    group: tuple[str, ...] | None = ()
+    """Names of all characters of a chat with several; empty in any other. None leaves its macros alone."""
     _drawn: int = 0
 
     def expand(self, text: str, *, original: str | None = None) -> str:
@@ -187,6 +189,11 @@ def _count(by: int) -> Callable[[Macros, str], str | None]:
     return count
 
 
+def _of_group(text: Callable[[Macros, tuple[str, ...]], str]) -> Callable[[Macros, str], str | None]:
+    """A macro that names several characters."""
+    return lambda macros, rest: None if rest.strip() or macros.group is None else text(macros, macros.group)
+
+
 def _clock(form: str) -> Callable[[Macros, str], str | None]:
     return _plain(lambda macros: macros.moment().strftime(form))
 
@@ -195,6 +202,11 @@ _KNOWN: Mapping[str, Callable[[Macros, str], str | None]] = {
     "char": _plain(lambda macros: macros.char),
     "bot": _plain(lambda macros: macros.char),
     "user": _plain(lambda macros: macros.user),
+    "group": _of_group(lambda macros, group: ", ".join(group) or macros.char),
+    "charifnotgroup": _of_group(lambda macros, group: ", ".join(group) or macros.char),
+    "notchar": _of_group(
+        lambda macros, group: ", ".join((*(one for one in group if one != macros.char), macros.user))
+    ),
     "//": lambda macros, rest: "",
     "comment": lambda macros, rest: "",
     "hidden_key": lambda macros, rest: "",

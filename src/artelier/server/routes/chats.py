@@ -262,6 +262,7 @@ async def rerun(
         body.text,
         trigger="regenerate",
         turn=body.turn,
+        speaker=body.speaker,
         deadline_s=body.deadline_s,
         **body.params.given_fields(),
     )
@@ -339,7 +340,12 @@ async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.Tu
     """Say something; the reply is a run."""
     session = await session_of(desk, id, body.branch, by=actor)
     return await start_turn(
-        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given_fields()
+        session,
+        errands_of(request.app),
+        body.text,
+        speaker=body.speaker,
+        deadline_s=body.deadline_s,
+        **body.params.given_fields(),
     )
 
 
@@ -356,7 +362,12 @@ async def say_stream(
     """Say something, and follow the reply. Who leaves early misses it only here: the turn goes on."""
     session = await session_of(desk, id, body.branch, by=actor)
     started = await start_turn(
-        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given_fields()
+        session,
+        errands_of(request.app),
+        body.text,
+        speaker=body.speaker,
+        deadline_s=body.deadline_s,
+        **body.params.given_fields(),
     )
     return _stream(session, hub, started.run_id, after=0)
 
@@ -368,6 +379,15 @@ async def regenerate(
     """Another variant of the newest turn, with the state from before the turn."""
     session = await session_of(desk, id, body.branch, by=actor)
     return await _again(request, session, body, "regenerate")
+
+
+@router.post("/{id}/speak", status_code=202, operation_id="sessions_speak")
+async def speak(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAgain
+) -> wire.TurnStarted:
+    """A new turn without words of the person: a character goes on."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await _again(request, session, body, "speak")
 
 
 @router.post("/{id}/continue", status_code=202, operation_id="sessions_continue")
@@ -384,6 +404,7 @@ async def _again(request: Request, session: Session, body: wire.TurnAgain, trigg
         session,
         errands_of(request.app),
         trigger=trigger,
+        speaker=body.speaker,
         deadline_s=body.deadline_s,
         **body.params.given_fields(),
     )

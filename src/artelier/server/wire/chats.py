@@ -95,6 +95,9 @@ class ParamsIn(RequestBody):
     timeout_s: float | None = Field(default=None, gt=0)
 
 
+Speaks = Literal["list", "mention", "talkativeness", "model"]
+
+
 class ChatWish(RequestBody):
     """Settings of a chat; what is not given stays as it is."""
 
@@ -104,6 +107,10 @@ class ChatWish(RequestBody):
     user: str | dict[str, Any] | None = None
     """A name, or JSON with a name."""
     char: str | dict[str, Any] | None = None
+    group: list[str | dict[str, Any]] | None = Field(default=None, max_length=32)
+    """Several characters, each as `char`; null for one alone."""
+    speaks: Speaks | None = None
+    """How the next speaker of a group is chosen."""
     system: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
     note: str | dict[str, Any] | None = None
     """The author's note: a text, or `{prompt, depth, role}`."""
@@ -155,6 +162,11 @@ class ChatSettings(ResponseModel):
     """`id` for the newest version at each turn, or `id@version`; empty for plain main calls."""
     user: dict[str, Any]
     char: dict[str, Any]
+    """The character; of a group the one that begins."""
+    group: list[dict[str, Any]] = []
+    """The characters of a chat with several; empty for one alone."""
+    speaks: Speaks = "list"
+    """How the next speaker of a group is chosen."""
     system: str
     note: dict[str, Any] = {}
     """The author's note `{prompt, depth, role}`; empty for none."""
@@ -206,6 +218,8 @@ class VariantOut(ResponseModel):
     at_us: int
     is_hidden: bool = False
     """Whether later prompts leave it out."""
+    speaker: str = ""
+    """What the one was called who said it; empty if that is not recorded."""
 
 
 class TurnOut(ResponseModel):
@@ -223,6 +237,8 @@ class TurnOut(ResponseModel):
     at_us: int
     is_hidden: bool = False
     """Whether later prompts leave the person's words out."""
+    persona: str = ""
+    """What the person was called; empty if that is not recorded."""
 
 
 class Panel(ResponseModel):
@@ -286,6 +302,8 @@ class TurnAsk(RequestBody):
 
     text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
     branch: str = Field(default="main", max_length=64)
+    speaker: str = Field(default="", max_length=200)
+    """Which character of a group replies; by default the chat's rule chooses."""
     deadline_s: float | None = Field(default=None, gt=0, le=86_400)
     params: ParamsIn = ParamsIn()
     """For this one main call."""
@@ -295,6 +313,8 @@ class TurnAgain(RequestBody):
     """Another reply, or more of one."""
 
     branch: str = Field(default="main", max_length=64)
+    speaker: str = Field(default="", max_length=200)
+    """Which character of a group replies; by default whoever did."""
     deadline_s: float | None = Field(default=None, gt=0, le=86_400)
     params: ParamsIn = ParamsIn()
 
