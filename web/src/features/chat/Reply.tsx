@@ -23,7 +23,9 @@ export function Reply({ name, shown, live, place }: ReplyProps) {
   return (
     <div className="px-3">
       <p className="flex items-baseline justify-between gap-2 text-12">
-        <span className="font-semibold text-agent">{name}</span>
+        <span className="font-semibold text-agent">
+          {name} {variant?.is_hidden === true && <Pill>hidden from prompts</Pill>}
+        </span>
         {variant !== undefined && <span className="num text-11 text-ink-3">{clock(variant.at_us)}</span>}
       </p>
       {variant !== undefined && <Parts variant={variant} />}

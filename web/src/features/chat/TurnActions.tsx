@@ -8,8 +8,11 @@ import { useMayAct } from "@/shell/useMayAct";
 import { select } from "@/state/ui";
 import { MoreIcon } from "@/ui/icons/icons";
 import { Menu, type MenuItem } from "@/ui/Menu";
-import { branchOff, type Chat, type ChatTurn, goOn, isBusy, regenerate } from "./api";
+import { branchOff, type Chat, type ChatTurn, goOn, hide, isBusy, regenerate, type Role } from "./api";
 import { mayContinue, mayReplyAgain } from "./commands";
+import { DeleteDialog } from "./DeleteDialog";
+import type { Edited } from "./EditWords";
+import { NextSpeaker } from "./NextSpeaker";
 import { RewindDialog } from "./RewindDialog";
 import { spendWords } from "./spendWords";
 import { VariantBar } from "./VariantBar";
@@ -18,14 +21,14 @@ interface TurnActionsProps {
   readonly chat: Chat;
   readonly turn: ChatTurn;
   readonly isLast: boolean;
-  readonly onEdit: () => void;
+  readonly onEdit: (kind: Edited) => void;
   readonly onOperations: (run: string) => void;
 }
 
 /** What can be done with a turn. */
 export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnActionsProps) {
   const place = { chat: chat.id, branch: chat.branch };
-  const [isRewinding, setRewinding] = useState(false);
+  const [asking, setAsking] = useState<"rewind" | "turn" | "reply" | null>(null);
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const graph = useGraph();
@@ -45,10 +48,39 @@ export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnAc
     ...(needs.ok ? {} : { disabled: true, why: needs.why }),
   });
   const isBeyond = turn.number > 0;
+  const hideItem = (role: Role, isHidden: boolean, what: string) =>
+    item(
+      `hide-${role}`,
+      isHidden ? `Show ${what} in prompts again` : `Hide ${what} from prompts`,
+      () => void attempt(() => hide(place, turn.number, role, !isHidden)),
+      mayChange,
+    );
   const items = [
     item("branch", "Branch from here", () => void branch()),
-    ...(isLast ? [] : [item("rewind", "Rewind to here …", () => setRewinding(true), mayChange)]),
-    ...(isBeyond ? [item("edit", "Say it in other words …", onEdit)] : []),
+    ...(isLast ? [] : [item("rewind", "Rewind to here …", () => setAsking("rewind"), mayChange)]),
+    ...(turn.said === ""
+      ? []
+      : [
+          item("edit", "Say it in other words …", () => onEdit("branch")),
+          item("reword", "Change your words …", () => onEdit("user"), mayChange),
+          item("rerun", "Run it again …", () => onEdit("again"), mayChange),
+          hideItem("user", turn.is_hidden, "your words"),
+        ]),
+    ...(selected === undefined
+      ? []
+      : [
+          item("revise", "Change the reply …", () => onEdit("assistant"), mayChange),
+          hideItem("assistant", selected.is_hidden, "the reply"),
+        ]),
+    ...(turn.variants.length > 1
+      ? [
+          {
+            ...item("delete-reply", "Delete this reply …", () => setAsking("reply"), mayChange),
+            danger: true,
+          },
+        ]
+      : []),
+    { ...item("delete", "Delete the turn …", () => setAsking("turn"), mayChange), danger: true },
     ...(run === ""
       ? []
       : [
@@ -81,9 +113,18 @@ export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnAc
           />
         </>
       )}
+      {isLast && <NextSpeaker chat={chat} may={mayChange} />}
       <Menu label={`More about turn ${turn.number}`} icon={<MoreIcon />} items={items} />
       {cost !== "" && <span className="num ml-auto text-11">{cost}</span>}
-      {isRewinding && <RewindDialog chat={chat} turn={turn.number} onClose={() => setRewinding(false)} />}
+      {asking === "rewind" && <RewindDialog chat={chat} turn={turn.number} onClose={() => setAsking(null)} />}
+      {(asking === "turn" || asking === "reply") && (
+        <DeleteDialog
+          place={place}
+          turn={turn.number}
+          variant={asking === "reply" ? turn.selected : null}
+          onClose={() => setAsking(null)}
+        />
+      )}
     </div>
   );
 }

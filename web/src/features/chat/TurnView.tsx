@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { Chat, ChatTurn } from "./api";
-import { EditWords } from "./EditWords";
+import { type Edited, EditWords } from "./EditWords";
 import { type LiveRun, shownReply } from "./liveReply";
 import { Reply } from "./Reply";
 import { TurnActions } from "./TurnActions";
@@ -17,31 +17,33 @@ interface TurnViewProps {
 
 /** What a person said, and the reply that is selected. */
 export function TurnView({ chat, turn, isLast, live, onOperations }: TurnViewProps) {
-  const [isEditing, setEditing] = useState(false);
+  const [editing, setEditing] = useState<Edited | null>(null);
   const place = { chat: chat.id, branch: chat.branch };
   const shown = shownReply(turn, live);
   const label = turn.number === 0 ? "Greeting" : `Turn ${turn.number}`;
   return (
     <article aria-label={label} className="mx-auto flex w-full max-w-190 flex-col gap-2">
-      {turn.number > 0 &&
-        (isEditing ? (
-          <EditWords place={place} turn={turn} onClose={() => setEditing(false)} />
-        ) : (
-          <Words
-            name={nameOf(chat.settings.user, "You")}
-            said={turn.said}
-            atUs={turn.at_us}
-            user={turn.user}
-          />
-        ))}
-      <Reply name={nameOf(chat.settings.char, "Reply")} shown={shown} live={live} place={place} />
-      <TurnActions
-        chat={chat}
-        turn={turn}
-        isLast={isLast}
-        onEdit={() => setEditing(true)}
-        onOperations={onOperations}
-      />
+      {turn.said !== "" && (editing === null || editing === "assistant") && (
+        <Words
+          name={turn.persona || nameOf(chat.settings.user, "You")}
+          said={turn.said}
+          atUs={turn.at_us}
+          user={turn.user}
+          isHidden={turn.is_hidden}
+        />
+      )}
+      {editing !== null && (
+        <EditWords key={editing} place={place} turn={turn} kind={editing} onClose={() => setEditing(null)} />
+      )}
+      {editing !== "assistant" && (
+        <Reply
+          name={shown.variant?.speaker || nameOf(chat.settings.char, "Reply")}
+          shown={shown}
+          live={live}
+          place={place}
+        />
+      )}
+      <TurnActions chat={chat} turn={turn} isLast={isLast} onEdit={setEditing} onOperations={onOperations} />
     </article>
   );
 }

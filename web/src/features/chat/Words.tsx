@@ -2,6 +2,7 @@ import { useMemo } from "react";
 import { href } from "@/shell/route";
 import { Link } from "@/shell/Link";
 import { select } from "@/state/ui";
+import { Pill } from "@/ui/Badge";
 import { whole } from "@/ui/amounts";
 import { ArtifactsIcon } from "@/ui/icons/icons";
 import { clock } from "@/ui/time";
@@ -13,15 +14,18 @@ interface WordsProps {
   /** The words as the model reads them: an operation may have changed them. */
   readonly user: string;
   readonly atUs: number;
+  readonly isHidden: boolean;
 }
 
 /** What a person said, with the files that went along. */
-export function Words({ name, said, user, atUs }: WordsProps) {
+export function Words({ name, said, user, atUs, isHidden }: WordsProps) {
   const { words, attachments } = useMemo(() => splitAttachments(said), [said]);
   return (
     <div className="rounded-card bg-panel-2 px-3 py-2">
       <p className="flex items-baseline justify-between gap-2 text-12">
-        <span className="font-semibold">{name}</span>
+        <span className="font-semibold">
+          {name} {isHidden && <Pill>hidden from prompts</Pill>}
+        </span>
         <span className="num text-11 text-ink-3">{clock(atUs)}</span>
       </p>
       <p className="break-words whitespace-pre-wrap">{words}</p>

@@ -66,6 +66,39 @@ export const regenerate = ({ chat, branch }: Place): Promise<Started> =>
 export const goOn = ({ chat, branch }: Place): Promise<Started> =>
   api.post<Started>(of(chat, "continue"), { branch });
 
+/** A character goes on without words of the person; of a group the one that is named, or the next. */
+export const speak = ({ chat, branch }: Place, speaker = ""): Promise<Started> =>
+  api.post<Started>(of(chat, "speak"), { branch, speaker });
+
+export const rerun = ({ chat, branch }: Place, turn: number, text = ""): Promise<Started> =>
+  api.post<Started>(of(chat, "rerun"), { branch, turn, text });
+
+export type Role = "user" | "assistant";
+
+export const revise = ({ chat, branch }: Place, turn: number, role: Role, text: string): Promise<Chat> =>
+  api.post<Chat>(of(chat, "revise"), { branch, turn, role, text });
+
+export const hide = ({ chat, branch }: Place, turn: number, role: Role, hidden: boolean): Promise<Chat> =>
+  api.post<Chat>(of(chat, "hide"), { branch, turn, role, hidden });
+
+/** A turn, or one reply of it. */
+export const remove = (
+  { chat, branch }: Place,
+  turn: number,
+  variant?: number,
+): Promise<Shape<"DeletedTurns">> => api.post(of(chat, "delete"), { branch, turn, variant: variant ?? null });
+
+export const removeBranch = ({ chat, branch }: Place): Promise<unknown> =>
+  api.post(of(chat, "delete-branch"), { branch });
+
+export const removeChat = (chat: string): Promise<unknown> => api.del(of(chat));
+
+export const label = (chat: string, wish: Partial<Shape<"Labeling">>): Promise<Shape<"Labeling">> =>
+  api.post(of(chat, "label"), wish);
+
+export const search = ({ chat, branch }: Place, words: string): Promise<Shape<"FoundMessages">> =>
+  api.get(of(chat, "search"), { branch, words });
+
 export const edit = ({ chat, branch }: Place, turn: number, text: string): Promise<Started> =>
   api.post<Started>(of(chat, "edit"), { branch, turn, text });
 

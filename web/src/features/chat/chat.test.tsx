@@ -29,6 +29,7 @@ function reply(number: number, text: string, run_id: string) {
     run_id,
     at_us: 3,
     is_hidden: false,
+    speaker: "",
   };
 }
 
@@ -40,6 +41,8 @@ const CHAT: Chat = {
     profile: "moods@1",
     user: { name: "Ada" },
     char: { name: "Mira" },
+    group: [],
+    speaks: "list",
     system: "",
     note: {},
     lorebooks: [],
@@ -67,6 +70,7 @@ const CHAT: Chat = {
       variants: [reply(1, "Hi.", "tavern/r000001"), reply(2, "<b>Well</b> **met**.", "tavern/r000002")],
       at_us: 2,
       is_hidden: false,
+      persona: "",
     },
   ],
   before: null,
@@ -179,4 +183,53 @@ test("a turn that failed says why and is tried again with the same words", async
   expect((await screen.findByText(/There is no reply/)).textContent).toContain("There is no reply");
   await userEvent.click(screen.getByRole("button", { name: "Try again" }));
   expect(asked).toEqual(['/regenerate {"branch":"main"}']);
+});
+
+test("each edit of a message is one request, and what stays is said before", async () => {
+  await show();
+  const choose = async (name: string) => {
+    await userEvent.click(screen.getByRole("button", { name: "More about turn 1" }));
+    await userEvent.click(screen.getByRole("menuitem", { name }));
+  };
+  await choose("Change the reply …");
+  const reply = screen.getByLabelText("The reply of turn 1");
+  await userEvent.clear(reply);
+  await userEvent.type(reply, "Go.");
+  await userEvent.click(screen.getByRole("button", { name: "Store" }));
+  await choose("Run it again …");
+  await userEvent.click(screen.getByRole("button", { name: "Run it again" }));
+  await choose("Hide your words from prompts");
+  await choose("Delete this reply …");
+  expect(screen.getByRole("dialog").textContent).toContain("cannot be undone");
+  await userEvent.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Delete" }));
+  expect(asked).toEqual([
+    '/revise {"branch":"main","turn":1,"role":"assistant","text":"Go."}',
+    '/rerun {"branch":"main","turn":1,"text":""}',
+    '/hide {"branch":"main","turn":1,"role":"user","hidden":true}',
+    '/delete {"branch":"main","turn":1,"variant":2}',
+  ]);
+});
+
+test("of a group each message has the name of who said it, and anybody can speak next", async () => {
+  const [turn] = CHAT.turns;
+  chat = {
+    ...CHAT,
+    settings: { ...CHAT.settings, group: [{ name: "Mira" }, { name: "Bob" }] },
+    turns: [
+      {
+        ...turn!,
+        persona: "Zoe",
+        variants: turn!.variants.map((one) => ({ ...one, speaker: "Bob" })),
+      },
+    ],
+  };
+  await show();
+  expect(screen.getByRole("article", { name: "Turn 1" }).textContent).toMatch(/Zoe.*Hello.*Bob.*met/);
+  await userEvent.click(screen.getByRole("button", { name: "Next speaker" }));
+  await userEvent.click(screen.getByRole("button", { name: "Who …" }));
+  await userEvent.click(screen.getByRole("menuitem", { name: "Mira" }));
+  expect(asked).toEqual([
+    '/speak {"branch":"main","speaker":""}',
+    '/speak {"branch":"main","speaker":"Mira"}',
+  ]);
 });

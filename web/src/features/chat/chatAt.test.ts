@@ -12,6 +12,7 @@ function variant(number: number, at_us: number): Variant {
     run_id: `r${number}`,
     at_us,
     is_hidden: false,
+    speaker: "",
   };
 }
 const TURNS: readonly ChatTurn[] = [
@@ -23,8 +24,18 @@ const TURNS: readonly ChatTurn[] = [
     variants: [variant(1, 10), variant(2, 30)],
     at_us: 5,
     is_hidden: false,
+    persona: "",
   },
-  { number: 2, user: "b", said: "b", selected: 1, variants: [variant(1, 50)], at_us: 40, is_hidden: false },
+  {
+    number: 2,
+    user: "b",
+    said: "b",
+    selected: 1,
+    variants: [variant(1, 50)],
+    at_us: 40,
+    is_hidden: false,
+    persona: "",
+  },
 ];
 
 test("the past shows what was there, with the reply that was shown then", () => {

@@ -4,10 +4,20 @@ import type { ChatTurn, Variant } from "./api";
 import { isShownByTurn, type LiveRun, shownReply } from "./liveReply";
 
 function variant(number: number, run_id: string, text: string, status = "done"): Variant {
-  return { number, text, parts: [], status, finish_reason: "", run_id, at_us: 1, is_hidden: false };
+  return {
+    number,
+    text,
+    parts: [],
+    status,
+    finish_reason: "",
+    run_id,
+    at_us: 1,
+    is_hidden: false,
+    speaker: "",
+  };
 }
 function turn(selected: number, ...variants: Variant[]): ChatTurn {
-  return { number: 1, user: "hi", said: "hi", selected, variants, at_us: 1, is_hidden: false };
+  return { number: 1, user: "hi", said: "hi", selected, variants, at_us: 1, is_hidden: false, persona: "" };
 }
 function live(run: string, trigger: string, text: string): LiveRun {
   const begun = foldTurn(NEW_TURN, [
