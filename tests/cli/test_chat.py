@@ -623,3 +623,22 @@ def test_an_author_edits_what_was_said_without_touching_a_file(say: Say, provide
     assert say("/delete-chat other", "--json").code == 2
     assert say("/delete-chat c").code == 0
     assert "no chats" in say("--list").err
+
+
+def test_several_characters_and_files_of_other_programs(say: Say, provider: Provider, shell: Shell) -> None:
+    provider.says("one", "two", "three")
+    card = {"spec": "chara_card_v2", "data": {"name": "Cy", "first_mes": "Hm.", "description": "A cook."}}
+    (shell.folder / "cy.json").write_text(json.dumps(card))
+
+    said = ("Hello, Bob", "/speak mira")
+    say(*said, "--char", "Mira", "--char", "Bob", "--speaks", "mention", "--user", "Ann")
+    ran = say("/group", "/import cy.json", "/group list", "/speak", "/turns", "--json")
+    told = objects(ran)
+    assert told[0] == {"group": ["Mira", "Bob"], "speaks": "mention"}
+    assert told[1] == {"kind": "character", "name": "Cy", "warnings": []}
+    assert told[2] == {"group": ["Mira", "Bob", "Cy"], "speaks": "list"}
+    assert (told[3]["speaker"], told[3]["turn"]) == ("Bob", 3)
+    shown = [(one["persona"], one["user"], one["speaker"], one["text"]) for one in told[4]["turns"]]
+    assert shown == [("Ann", "Hello, Bob", "Bob", "one"), ("", "", "Mira", "two"), ("", "", "Bob", "three")]
+    assert say("/speak Dora").code == 6
+    assert say("/group loudest").code == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts.access import check_principal
 from artelier.chat.queries import chats, tree
@@ -23,6 +23,10 @@ from artelier.kernel.queries.content import blob_json
 from artelier.log import Blob, EventData, check_subject
 from artelier.operations import events as ev
 from artelier.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from artelier.chat.foreign_files import ForeignFile
+    from artelier.operations.lore.untrusted_files import Source
 
 _TRIGGERS = ("generate", "regenerate", "speak", "continue", "resume")
 
@@ -89,10 +93,9 @@ class Session(ChatEdits):
 
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
         shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `group`:
-        several characters, each as `char`, and `speaks` how the next of them is chosen (`list`, `mention`,
-        `talkativeness`, `model`); None for one alone. `note`: the author's note, a text or
-        `{prompt, depth, role}`; `depth` counts the messages after it. `lorebooks`: refs of artifacts.
-        `greetings`: texts with which the character may begin, only for a new chat.
+        several characters, each as `char`; `speaks`: `list`, `mention`, `talkativeness`, `model`. `note`: the
+        author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it. `lorebooks`:
+        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
         What is given for a chat that exists changes its settings from now on.
@@ -559,7 +562,27 @@ class Session(ChatEdits):
             )
         )
 
-    # Turns from elsewhere
+    # Files and turns from elsewhere
+
+    async def import_file(self, source: Source, *, name: str = "", as_member: bool = False) -> ForeignFile:
+        """Take a file of another program into the chat: a card, a lorebook, a persona, a preset, or turns.
+
+        `source`: a path, or the bytes of a file that is called `name`. A character takes the place of the one
+        there is, or joins a group; `as_member` makes a group of both. Turns are added at the end of the
+        branch. What is not followed is in `warnings`.
+        Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`;
+        `Conflict` while a run of the branch has not ended.
+        """
+        from artelier.chat.foreign_files import read_foreign_file
+
+        now = await self.settings()
+        called = name or ("" if isinstance(source, bytes | bytearray) else str(source))
+        user = str(now.user.get("name") or "User")
+        found = await read_foreign_file(self.desk, source, name=called, by=now.principal, user=user)
+        if changes := found.changes(now, as_member=as_member):
+            await self.change(**changes)
+        await self.import_turns(list(found.turns))
+        return found
 
     async def import_turns(self, turns: list[dict[str, Any]]) -> int:
         """Add turns of another conversation at the end of the branch, as data; how many there were.

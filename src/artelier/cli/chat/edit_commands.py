@@ -203,13 +203,17 @@ async def export(talk: Talk, file: str) -> None:
         talk.screen.line(f"{file}: {runs}, {events}, sha256 {done.sha256}")
 
 
-@slash("import", "FILE", help="Add the turns of a .jsonl here; any other file is a chat of its own.")
-async def import_(talk: Talk, file: str) -> None:
-    from artelier.cli.chat.files import add_turns
+@slash("import", "FILE [member]", help="Take in a card, lorebook, persona, preset, turns, or a whole chat.")
+async def import_(talk: Talk, file: str, as_member: str = "") -> None:
+    from artelier.cli.chat.files import is_own_file, warn
 
-    if file.lower().endswith(".jsonl"):
-        await add_turns(talk.session, file, screen=talk.screen)
-        await talk.stand()
+    if not is_own_file(file):
+        done = await talk.session.import_file(file, as_member=as_member == "member")
+        if talk.data({"kind": done.kind, "name": done.name, "warnings": list(done.warnings)}):
+            return
+        warn(talk.screen, done.warnings)
+        turns = f", {count(len(done.turns), 'turn')}" if done.turns else ""
+        talk.screen.note(f"{file}: {done.kind} {done.name}{turns}", "dim")
         return
     done = await talk.session.desk.import_chat(file, by=talk.call.person)
     if not talk.data({"chat_id": done.chat_id, "runs": len(done.runs)}):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from artelier.cli.display import count
 from artelier.cli.screen import Screen
-from artelier.errors import StoreUnavailable
+from artelier.errors import NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from artelier.chat import Session
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 WARNINGS_SHOWN = 20
 
 
-async def add_turns(session: Session, file: str, *, screen: Screen) -> None:
-    """Add the turns of a JSONL file at the end of the branch. Errors: `InvalidImport`, `NotFound`,
-    `Conflict`."""
-    from artelier.chat.chat_interchange import parse_chat
+def is_own_file(file: str) -> bool:
+    """Return True for a chat that was exported here whole, which is a gzip file.
 
-    await add(session, parse_chat(file), file=file, screen=screen)
+    Errors: `NotFound` for no such file.
+    """
+    if file.lower().endswith(".artelier"):
+        return True
+    try:
+        with Path(file).open("rb") as stream:
+            return stream.read(2) == b"\x1f\x8b"
+    except OSError:
+        raise NotFound("there is no such file", got=file[:200]) from None
 
 
 async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -> None:

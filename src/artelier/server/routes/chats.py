@@ -13,6 +13,7 @@ import msgspec
 from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from artelier.chat.foreign_files import ForeignFile, read_foreign_file
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import Conflict, NotFound
@@ -326,6 +327,49 @@ async def import_(desk: Desk, actor: Actor, request: Request) -> wire.CarriedCha
         await asyncio.to_thread(path.write_bytes, content)
         done = await desk.import_chat(path, by=actor)
     return wire.CarriedChat.model_validate(done)
+
+
+FileName = Annotated[str, Query(max_length=200, description="What the file is called.")]
+
+
+@router.post("/files", status_code=201, operation_id="sessions_begin_with_file", openapi_extra=_BODY)
+async def begin_with_file(
+    desk: Desk, actor: Actor, setup: Setup, request: Request, name: FileName = ""
+) -> wire.ForeignFileTaken:
+    """Begin a chat with a file of another program: a card, a lorebook, a persona, a preset, or turns."""
+    content = await request.body()
+    found = await read_foreign_file(desk, content, name=name, by=actor, user="User")
+    id = f"chat-{fresh_secret(4).hex()}"
+    wish = {"model": setup.model, **found.opening()}
+    session = await Session.open(desk, id, by=actor, **wish)
+    await session.import_turns(list(found.turns))
+    return _taken(session, found)
+
+
+@router.post("/{id}/files", operation_id="sessions_take_file", openapi_extra=_BODY)
+async def take_file(
+    desk: Desk,
+    actor: Actor,
+    request: Request,
+    id: str,
+    branch: OfBranch = "main",
+    name: FileName = "",
+    as_member: Annotated[bool, Query(description="A character joins the one there is.")] = False,
+) -> wire.ForeignFileTaken:
+    """Take a file of another program into a chat: it is in force at the next turn."""
+    content = await request.body()
+    session = await session_of(desk, id, branch, by=actor)
+    return _taken(session, await session.import_file(content, name=name, as_member=as_member))
+
+
+def _taken(session: Session, found: ForeignFile) -> wire.ForeignFileTaken:
+    return wire.ForeignFileTaken(
+        chat_id=session.chat_id,
+        kind=found.kind.value,
+        name=found.name,
+        turns=len(found.turns),
+        warnings=list(found.warnings),
+    )
 
 
 RunOf = Annotated[

@@ -41,6 +41,8 @@ SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses")
 SPOKEN_MAX_BYTES = 32 * 1024 * 1024
 LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
 """Addresses whose bodies may be as large as an upload."""
+CHATS, FILES = "/api/v1/sessions/", "/files"
+"""Files that chats take in, such as cards with their pictures: as large as an upload, too."""
 LOGIN_MAX_BYTES = 4096
 """Of a body of somebody who is not signed in: a name and a password."""
 BODY_RATE = 16 * 1024
@@ -193,6 +195,7 @@ class Guard:
         if path in SPOKEN:
             return max(SPOKEN_MAX_BYTES, self._settings.body_max_bytes)
         is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
+        is_large = is_large or (path.startswith(CHATS) and path.endswith(FILES))
         return self._settings.upload_max_bytes if is_large else self._settings.body_max_bytes
 
 

@@ -496,6 +496,19 @@ class RunEventOut(ResponseModel):
     at_us: int | None
 
 
+class ForeignFileTaken(ResponseModel):
+    """A file of another program that a chat has taken in."""
+
+    chat_id: str
+    kind: Literal["character", "lorebook", "persona", "preset", "chat"]
+    name: str
+    """Of who or what is in it; empty if it says none."""
+    turns: int
+    """How many were added."""
+    warnings: list[str]
+    """What was changed, left out, or is kept without being followed."""
+
+
 class CarriedChat(ResponseModel):
     """The content of an imported chat file."""
 

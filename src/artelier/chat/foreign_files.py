@@ -1,0 +1,196 @@
+"""Files of other programs for a chat: a card, a lorebook, a persona, a preset or a conversation, told apart.
+
+One door for all of them, so that the command line, the API and the page take the same files in the same way.
+The readers stand in `operations/lore`; here is what each file means to a chat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from io import BytesIO
+from typing import Any, cast
+
+from artelier.chat.chat_interchange import TakenChat, parse_chat
+from artelier.chat.session.settings import StoredChatSettings
+from artelier.errors import InvalidImport
+from artelier.operations.lore.character_import import CastKernel, cast_character, cast_persona, keep_lorebook
+from artelier.operations.lore.presets import read_preset
+from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
+
+FILE_BYTES_MAX = 32 * 1024 * 1024
+"""The largest that one of the readers takes."""
+_PNG = b"\x89PNG\r\n\x1a\n"
+_CARD_FIELDS = ("first_mes", "char_name", "char_greeting", "mes_example")
+_PERSONA_FIELDS = {"name", "description"}
+
+
+class ForeignKind(StrEnum):
+    """The kinds of files that a chat takes."""
+
+    CHARACTER = "character"
+    LOREBOOK = "lorebook"
+    PERSONA = "persona"
+    PRESET = "preset"
+    CHAT = "chat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignFile:
+    """A file that was read, and what it holds for a chat. What it needs of artifacts is stored."""
+
+    kind: ForeignKind
+    name: str
+    """Of who or what is in it; empty if it says none."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What it sets, as `Session.change` takes it."""
+    greetings: tuple[str, ...] = ()
+    """With which a new chat may begin."""
+    turns: tuple[dict[str, Any], ...] = ()
+    """A conversation, as `Session.import_turns` takes it."""
+    warnings: tuple[str, ...] = ()
+    """What was changed, left out, or is kept without being followed."""
+
+    def opening(self) -> dict[str, Any]:
+        """Return what a new chat begins with, as `Session.open` takes it."""
+        own = dict(self.settings)
+        return {**own, "greetings": list(self.greetings)} if self.greetings else own
+
+    def changes(self, now: StoredChatSettings, *, as_member: bool) -> dict[str, Any]:
+        """Return what changes in a chat with these settings, as `Session.change` takes it.
+
+        A lorebook takes the place of an older version of it. A character takes that of a member of its name,
+        joins a group, and with `as_member` makes one with the character there is.
+        """
+        own = dict(self.settings)
+        if self.kind is ForeignKind.CHAT:
+            return {}
+        if self.kind is ForeignKind.LOREBOOK:
+            ref = str(own["lorebooks"][0])
+            same = ref.partition("@")[0]
+            own["lorebooks"] = [*(one for one in now.lorebooks if one.partition("@")[0] != same), ref]
+        if self.kind is ForeignKind.CHARACTER and (now.group or (as_member and now.char)):
+            members = list(now.group or (now.char,))
+            names = [one["name"] for one in members]
+            if self.name in names:
+                members[names.index(self.name)] = dict(own["char"])
+            else:
+                members.append(dict(own["char"]))
+            own = {"group": members}
+        return own
+
+
+async def read_foreign_file(
+    desk: CastKernel, source: Source, *, name: str, by: str, user: str
+) -> ForeignFile:
+    """Return what a file holds. Characters, lorebooks and personas are stored in the name of `by`.
+
+    `desk` is the kernel bound to a tenant. `name` is what the file is called; `user` what greetings call the
+    person. Cost: O(size of the file), in a thread.
+    Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`.
+    """
+    content = await asyncio.to_thread(source_bytes, source, limit_bytes=FILE_BYTES_MAX)
+    kind = await asyncio.to_thread(foreign_kind, content, name=name)
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    if kind is ForeignKind.CHARACTER:
+        cast_ = await cast_character(desk, content, by=by, user=user)
+        return ForeignFile(
+            kind=kind,
+            name=str(cast_.char["name"]),
+            settings={"char": dict(cast_.char)},
+            greetings=cast_.greetings,
+            warnings=cast_.warnings,
+        )
+    if kind is ForeignKind.LOREBOOK:
+        ref, warnings = await keep_lorebook(desk, content, by=by, name=stem[:100])
+        return ForeignFile(kind=kind, name=ref, settings={"lorebooks": [ref]}, warnings=warnings)
+    if kind is ForeignKind.PERSONA:
+        persona = await cast_persona(desk, content, by=by)
+        return ForeignFile(kind=kind, name=str(persona["name"]), settings={"user": persona})
+    if kind is ForeignKind.PRESET:
+        preset = await asyncio.to_thread(read_preset, content, name=stem)
+        texts = {"system": preset.system, "note": dict(preset.note)}
+        own: dict[str, Any] = {**preset.params, **{key: value for key, value in texts.items() if value}}
+        return ForeignFile(kind=kind, name=preset.name, settings=own, warnings=preset.warnings)
+    return _of_chat(await asyncio.to_thread(parse_chat, content))
+
+
+def _of_chat(chat: TakenChat) -> ForeignFile:
+    own: dict[str, Any] = {"user": chat.user, "char": chat.char}
+    own |= {"group": list(chat.group)} if chat.group else {}
+    own |= {"note": chat.note} if chat.note else {}
+    return ForeignFile(
+        kind=ForeignKind.CHAT, name=chat.char, settings=own, turns=chat.turns, warnings=chat.warnings
+    )
+
+
+def foreign_kind(content: bytes, *, name: str) -> ForeignKind:
+    """Return what a file is, by what is in it, and by its name where that says it.
+
+    Errors: `InvalidImport` for what is none of them.
+    """
+    low = name.lower()
+    if content.startswith(_PNG) or low.endswith(".png"):
+        return ForeignKind.CHARACTER
+    if low.endswith(".jsonl"):
+        return ForeignKind.CHAT
+    try:
+        value = read_json(content, what="the file")
+    except InvalidImport:
+        if _begins_chat(content):
+            return ForeignKind.CHAT
+        raise
+    if isinstance(value, list):
+        return ForeignKind.LOREBOOK
+    if not isinstance(value, dict):
+        raise _unknown("neither an object nor a list")
+    return _kind_of_object(cast("dict[str, Any]", value))
+
+
+def _kind_of_object(value: dict[str, Any]) -> ForeignKind:
+    spec, data = value.get("spec"), value.get("data")
+    if "mes" in value or "chat_metadata" in value:
+        return ForeignKind.CHAT
+    if spec == "lorebook_v3" or "lorebookVersion" in value or value.get("kind") == "memory":
+        return ForeignKind.LOREBOOK
+    if isinstance(spec, str) or any(one in value for one in _CARD_FIELDS):
+        return ForeignKind.CHARACTER
+    if isinstance(data, dict) and any(one in data for one in _CARD_FIELDS):
+        return ForeignKind.CHARACTER
+    if "entries" in value:
+        return ForeignKind.LOREBOOK
+    if "operations" in value or str(value.get("type", "")).startswith(("talespinner", "operation_profile")):
+        raise InvalidImport(
+            "this is a profile of TaleSpinner",
+            hint="artelier profile import FILE --from talespinner reads it.",
+        )
+    if value.keys() <= _PERSONA_FIELDS and "name" in value:
+        return ForeignKind.PERSONA
+    if {"name", "personality"} <= value.keys():
+        return ForeignKind.CHARACTER
+    if not value:
+        raise _unknown("an empty object")
+    return ForeignKind.PRESET
+
+
+def _begins_chat(content: bytes) -> bool:
+    """Return True if a file of lines has one of a chat at its top; broken lines after it are the reader's."""
+    lines = BytesIO(content[: 4 * 1024 * 1024].removeprefix(b"\xef\xbb\xbf"))
+    for _ in range(2):
+        try:
+            value = read_json(lines.readline(), what="the line")
+        except InvalidImport:
+            continue
+        if isinstance(value, dict) and {"mes", "chat_metadata", "user_name", "swipes"} & value.keys():
+            return True
+    return False
+
+
+def _unknown(got: str) -> InvalidImport:
+    return InvalidImport(
+        "a chat takes no such file",
+        expected="a character card, a lorebook, a persona, a preset, or a chat as JSONL",
+        got=got,
+    )

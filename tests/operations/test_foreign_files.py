@@ -1,0 +1,153 @@
+"""Files of other programs, told apart by what is in them, and what each does to a chat."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import Session
+from artelier.chat.foreign_files import ForeignKind, foreign_kind
+from artelier.errors import InvalidImport, NotFound
+from tests.operations.chats import opened, play
+
+CARD = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira", "first_mes": "Hi {{user}}."}}
+BOOK = {"name": "Town", "entries": {"0": {"uid": 0, "key": ["gate"], "content": "The gate is shut."}}}
+LINES = [
+    {"user_name": "Ann", "character_name": "Mira"},
+    {"name": "Ann", "is_user": True, "mes": "Hello"},
+    {"name": "Mira", "is_user": False, "mes": "Come in."},
+]
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _lines() -> bytes:
+    return b"\n".join(map(_json, LINES))
+
+
+def _png(card: object) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    text = b"chara\0" + base64.b64encode(_json(card))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"tEXt", text)
+        + chunk(b"IDAT", zlib.compress(b"\0\0"))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (_json(CARD), "character"),
+        (_png(CARD), "character"),
+        (_json({"name": "Old", "personality": "kind", "first_mes": "Hi"}), "character"),
+        (_json({"char_name": "Old", "char_greeting": "Hi"}), "character"),
+        (_json(BOOK), "lorebook"),
+        (_json({"spec": "lorebook_v3", "data": {"entries": []}}), "lorebook"),
+        (_json({"lorebookVersion": 5, "entries": []}), "lorebook"),
+        (_json({"kind": "memory", "entries": []}), "lorebook"),
+        (_json({"name": "Ann", "description": "A smith."}), "persona"),
+        (_json({"temperature": 0.7, "prompts": []}), "preset"),
+        (_lines(), "chat"),
+        (b"\xef\xbb\xbf" + _lines() + b"\n{broken", "chat"),
+        (_json(LINES[1]), "chat"),
+    ],
+)
+def test_a_file_is_known_by_what_is_in_it(content: bytes, kind: str) -> None:
+    assert foreign_kind(content, name="file") == kind
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello",
+        b"3",
+        b"{}",
+        b"\n" * 1_000_000,
+        b"[" * 100_000,
+        b"{" * 100_000,
+        _json({"operations": []}),
+    ],
+)
+def test_what_is_no_such_file_is_refused(content: bytes) -> None:
+    with pytest.raises(InvalidImport):
+        foreign_kind(content, name="file")
+
+
+def test_each_kind_of_file_changes_what_it_is_about(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            persona = await session.import_file(_json({"name": "Ann", "description": "A smith."}))
+            card = await session.import_file(_png(CARD), name="mira.png")
+            book = await session.import_file(_json(BOOK), name="town.json")
+            preset = await session.import_file(_json({"temperature": 0.5}))
+            turns = await session.import_file(_lines(), name="old.jsonl")
+            kinds = [one.kind for one in (persona, card, book, preset, turns)]
+            assert kinds == ["persona", "character", "lorebook", "preset", "chat"]
+            settings = await session.settings()
+            assert (settings.user["name"], settings.char["name"]) == ("Ann", "Mira")
+            assert settings.params == {"temperature": 0.5} and len(settings.lorebooks) == 1
+            assert [(one.persona, one.user, one.speaker) for one in await session.turns()] == [
+                ("Ann", "Hello", "Mira")
+            ]
+            newer = {**BOOK, "entries": {}}
+            await session.import_file(_json(newer), name="town.json")
+            again = (await session.settings()).lorebooks
+            assert len(again) == 1 and again != settings.lorebooks
+
+    play(run())
+
+
+def test_a_second_character_replaces_the_first_or_makes_a_group(tmp_path: Path) -> None:
+    def card(name: str, **more: Any) -> bytes:
+        return _json({"spec": "chara_card_v2", "data": {"name": name, "first_mes": "Hi", **more}})
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", char="Mira")
+            await session.import_file(card("Bob"))
+            assert (await session.settings()).char["name"] == "Bob"
+            await session.import_file(card("Cy"), as_member=True)
+            await session.import_file(card("Dora"))
+            await session.import_file(card("Bob", description="now with words"))
+            group = (await session.settings()).group
+            assert [one["name"] for one in group] == ["Bob", "Cy", "Dora"]
+            assert group[0]["description"] == "now with words"
+
+    play(run())
+
+
+def test_a_file_that_is_not_there_or_broken_changes_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", char="Mira")
+            before = await session.settings()
+            with pytest.raises(NotFound):
+                await session.import_file(str(tmp_path / "none.json"))
+            for content in (
+                b"\x89PNG\r\n\x1a\ncut",
+                _json({"spec": "chara_card_v2", "data": {"first_mes": "a", "mes_example": 3, "name": 3}})[
+                    :-9
+                ],
+            ):
+                with pytest.raises(InvalidImport):
+                    await session.import_file(content)
+            assert await session.settings() == before
+            assert ForeignKind("chat") == "chat"
+
+    play(run())

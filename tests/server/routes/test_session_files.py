@@ -1,0 +1,74 @@
+"""`/sessions`: groups of characters, and files of other programs, through HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from artelier import ModelRequest
+from tests.server.routes.served import Served, good, play, refused, serving
+
+CARD = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira", "first_mes": "Hi {{user}}."}}
+LINES = '{"user_name": "Ann", "character_name": "Mira"}\n{"name": "Ann", "is_user": true, "mes": "Hello"}\nx'
+BYTES = {"content-type": "application/octet-stream"}
+
+
+def _name(request: ModelRequest) -> str:
+    return request.messages[0].text.split(",")[0].removeprefix("You are ")
+
+
+async def _turns(served: Served, chat: str) -> list[dict[str, Any]]:
+    for _ in range(500):
+        shown = good(await served.ada.get(f"/sessions/{chat}"))
+        if shown["branches"][0]["status"] in ("", "completed"):
+            return shown["turns"]
+        await asyncio.sleep(0.01)
+    raise AssertionError("the turn did not end")
+
+
+def test_a_group_speaks_in_turn_and_each_message_says_who(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, _name) as served:
+            body = {"id": "c", "model": "m", "user": "Ann", "group": ["Mira", {"name": "Bob"}]}
+            made = good(await served.ada.post("/sessions", json=body), 201)
+            assert [one["name"] for one in made["settings"]["group"]] == ["Mira", "Bob"]
+            for path, more in (("turns", {"text": "Hi"}), ("speak", {}), ("speak", {"speaker": "bob"})):
+                good(await served.ada.post(f"/sessions/c/{path}", json=more), 202)
+                turns = await _turns(served, "c")
+            shown = [(one["persona"], one["user"], one["variants"][0]["speaker"]) for one in turns]
+            assert shown == [("Ann", "Hi", "Mira"), ("", "", "Bob"), ("", "", "Bob")]
+            changed = good(await served.ada.patch("/sessions/c", json={"speaks": "mention"}))
+            assert changed["speaks"] == "mention"
+            answer = await served.ada.post("/sessions/c/turns", json={"text": "a", "speaker": "Dora"})
+            assert "Mira, Bob" in refused(answer, 404)["expected"]
+            answer = await served.ada.patch("/sessions/c", json={"speaks": "loudest"})
+            refused(answer, 422)
+
+    play(run())
+
+
+def test_a_chat_begins_with_a_file_and_takes_others_in(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, model=None) as served:
+            client = served.ada
+            content = json.dumps(CARD).encode()
+            answer = await client.post("/sessions/files?name=mira.json", content=content, headers=BYTES)
+            if answer.status_code != 201:  # the server's own model is another
+                raise AssertionError(answer.text)
+            begun = answer.json()
+            assert (begun["kind"], begun["name"]) == ("character", "Mira")
+            shown = good(await client.get(f"/sessions/{begun['chat_id']}"))
+            assert shown["turns"][0]["variants"][0]["text"] == "Hi User."
+            where = f"/sessions/{begun['chat_id']}/files"
+            answer = await client.post(f"{where}?name=a.jsonl", content=LINES.encode(), headers=BYTES)
+            taken = good(answer)
+            assert (taken["kind"], taken["turns"]) == ("chat", 1)
+            assert any("line 3" in one for one in taken["warnings"])
+            broken = await client.post(where, content=b"{", headers=BYTES)
+            assert "JSON" in refused(broken, 422)["message"]
+            refused(await served.vic.post(where, content=content, headers=BYTES), 403)
+            refused(await served.eve.post(where, content=content, headers=BYTES), 404)
+
+    play(run())
