@@ -77,6 +77,9 @@ async function request<T>(method: string, route: string, body: unknown, options:
   if (method !== "GET") headers.set("X-CSRF-Token", door.csrf);
   if (body instanceof FormData) {
     init.body = body;
+  } else if (body instanceof Blob) {
+    headers.set("Content-Type", "application/octet-stream");
+    init.body = body;
   } else if (body !== undefined) {
     headers.set("Content-Type", "application/json");
     init.body = JSON.stringify(body);

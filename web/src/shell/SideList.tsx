@@ -19,6 +19,8 @@ interface SideListProps<Line> {
   readonly current: string | null;
   /** What stands below a name. */
   readonly about: (line: Line) => ReactNode;
+  /** What stands in the place of an id; "" for none. */
+  readonly titleOf?: (line: Line) => string;
 }
 
 /** All of a kind: a column, or where there is little room a list to choose from. */
@@ -50,13 +52,15 @@ export function SideList<Line extends { readonly id: string }>({
   );
 }
 
-interface LinesProps<Line> extends Pick<SideListProps<Line>, "noun" | "current" | "about"> {
+interface LinesProps<Line> extends Pick<SideListProps<Line>, "noun" | "current" | "about" | "titleOf"> {
   readonly lines: readonly Line[];
 }
 
-function Lines<Line extends { readonly id: string }>({ noun, lines, current, about }: LinesProps<Line>) {
+function Lines<Line extends { readonly id: string }>(props: LinesProps<Line>) {
+  const { noun, lines, current, about, titleOf } = props;
+  const nameOf = (one: Line) => titleOf?.(one) || one.id;
   if (lines.length === 0) return <p className="p-1 text-12 text-ink-2">No {noun} yet.</p>;
-  const options = lines.map(({ id }) => ({ value: id, label: id }));
+  const options = lines.map((one) => ({ value: one.id, label: nameOf(one) }));
   return (
     <>
       <Select
@@ -78,7 +82,7 @@ function Lines<Line extends { readonly id: string }>({ noun, lines, current, abo
                 one.id === current && "bg-panel-2 font-medium shadow-[inset_2px_0_0_var(--accent)]",
               )}
             >
-              <span className="block truncate">{one.id}</span>
+              <span className="block truncate">{nameOf(one)}</span>
               <span className="block truncate text-11 text-ink-3">{about(one)}</span>
             </Link>
           </li>

@@ -174,8 +174,9 @@ async def _ask_model(run: Run, job: TurnJob, found: TurnInputs, names: Sequence[
 
 def own_words(text: str, speaker: str, others: Sequence[str]) -> str:
     """Return what a member says itself of a reply: without its name before it, up to where others speak."""
-    lead = re.match(rf"\s*{re.escape(speaker)}\s?:[ \t]*", text)
-    own = text[lead.end() :] if lead is not None else text
+    own, begun = text, text.lstrip().removeprefix(speaker).lstrip(" ")
+    if begun.startswith(":") and text.lstrip().startswith(speaker):
+        own = begun[1:].lstrip(" \t")
     for other in others:
         at = own.find(f"\n{other}:")
         if at > 0:

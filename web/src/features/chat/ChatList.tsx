@@ -12,8 +12,10 @@ export function ChatList({ current }: { readonly current: string | null }) {
       error={error}
       onRetry={refetch}
       current={current}
+      titleOf={(one) => one.title}
       about={(one) => (
         <>
+          {one.archived && "archived · "}
           {one.runs} {one.runs === 1 ? "run" : "runs"}
           {one.branches > 1 && `, ${one.branches} branches`} · {dayAndTime(one.changed_us)}
         </>

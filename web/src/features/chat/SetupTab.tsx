@@ -7,7 +7,11 @@ import { TextField } from "@/ui/TextField";
 import { type Chat, change, exportAddress } from "./api";
 import { nameOf, textOf } from "./names";
 import { ProfilePicker } from "./ProfilePicker";
+import { Keeping } from "./Keeping";
 import { Sessions } from "./Sessions";
+import { SetupFiles } from "./SetupFiles";
+import { SetupGroup } from "./SetupGroup";
+import { SetupWriting } from "./SetupWriting";
 
 /** What the chat is set up with. A change is in force at the next turn. */
 export function SetupTab({ chat }: { readonly chat: Chat }) {
@@ -98,7 +102,11 @@ export function SetupTab({ chat }: { readonly chat: Chat }) {
           onClick={() => void save()}
         />
       </form>
+      <SetupFiles chat={chat} />
+      <SetupWriting key={JSON.stringify([settings.params, settings.note])} chat={chat} />
+      <SetupGroup chat={chat} />
       <Sessions chat={chat} />
+      <Keeping chat={chat} />
       <a href={exportAddress(chat.id)} download className="text-12 text-accent underline">
         Save this chat as one file that can be verified
       </a>

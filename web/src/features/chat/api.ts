@@ -96,6 +96,22 @@ export const removeChat = (chat: string): Promise<unknown> => api.del(of(chat));
 export const label = (chat: string, wish: Partial<Shape<"Labeling">>): Promise<Shape<"Labeling">> =>
   api.post(of(chat, "label"), wish);
 
+type TakenFile = Shape<"ForeignFileTaken">;
+
+/** A new chat with a card, a lorebook, a persona, a preset or a conversation of another program. */
+export const beginWithFile = (file: File): Promise<TakenFile> =>
+  api.post<TakenFile>("/sessions/files", file, { name: file.name });
+
+/** The same taken into a chat; a character joins the one there is, or takes its place. */
+export const takeFile = ({ chat, branch }: Place, file: File, asMember: boolean): Promise<TakenFile> =>
+  api.post<TakenFile>(of(chat, "files"), file, { name: file.name, branch, as_member: asMember });
+
+/** What is said of a file that was taken in: what it was, and what of it is not followed. */
+export function takenWords(taken: TakenFile): { readonly title: string; readonly advice: string } {
+  const turns = taken.turns === 0 ? "" : `, ${taken.turns} ${taken.turns === 1 ? "turn" : "turns"}`;
+  return { title: `Taken in: ${taken.kind} ${taken.name}${turns}.`, advice: taken.warnings.join(" · ") };
+}
+
 export const search = ({ chat, branch }: Place, words: string): Promise<Shape<"FoundMessages">> =>
   api.get(of(chat, "search"), { branch, words });
 
