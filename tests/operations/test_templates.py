@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import External, InvalidRequest
-from artelier.operations.templates.template import (
+from artelier.operations.template_engine.template import (
     InvalidTemplate,
     Messages,
     Named,
@@ -522,7 +522,7 @@ def test_people_given_as_mappings_print_as_their_names() -> None:
 
 def test_a_template_engine_is_loaded_by_the_first_template_only() -> None:
     code = (
-        "import sys, artelier, artelier.operations.templates.template, "
+        "import sys, artelier, artelier.operations.template_engine.template, "
         "artelier.operations.transforms.transform\n"
         "from artelier import cli\n"
         "try: cli.main(['--help'])\n"

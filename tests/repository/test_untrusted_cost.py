@@ -66,13 +66,13 @@ ALLOWED: dict[str, str] = {
         tools/worker/documents.py:_read_bounds zipfile.BadZipFile
     """,
     "read and bounded by `patterns`, never a text": """
-        patterns/pattern.py:engine re2 passed on
-        patterns/pattern.py:Linear._compile re2 passed on
-        patterns/pattern.py:Linear._compile re2.compile
-        patterns/pattern.py:_atom re.compile
-        patterns/pattern.py:_atom regex.compile
-        patterns/syntax.py:parse_pattern import_module(re._parser)
-        patterns/syntax.py:program_of import_module(re._parser)
+        patterns/regex.py:engine re2 passed on
+        patterns/regex.py:Linear._compile re2 passed on
+        patterns/regex.py:Linear._compile re2.compile
+        patterns/regex.py:_atom re.compile
+        patterns/regex.py:_atom regex.compile
+        patterns/regex_syntax.py:parse_pattern import_module(re._parser)
+        patterns/regex_syntax.py:program_of import_module(re._parser)
     """,
     "compiled after `size_of`, with a time limit, in a thread": """
         operations/lore/key_match.py:pattern_of regex.compile
@@ -195,9 +195,9 @@ ALLOWED: dict[str, str] = {
         sandbox/dialect_check.py:_parse ast.parse
     """,
     "a template of bounded length, its nodes counted": """
-        operations/templates/compiler.py:_Environment liquid.Environment
-        operations/templates/compiler.py:_parse liquid.parser.get_parser
-        operations/templates/texts.py:<module> html.unescape
+        operations/template_engine/compiler.py:_Environment liquid.Environment
+        operations/template_engine/compiler.py:_parse liquid.parser.get_parser
+        operations/template_engine/text_filters.py:<module> html.unescape
     """,
     "our own source or files of the package": """
         world/mind_artifacts/prompt.py:shipped_workflow json.loads
@@ -210,7 +210,7 @@ ALLOWED: dict[str, str] = {
     """,
     "what this process has just encoded": """
         kernel/steps/model_step.py:_Port.complete msgspec.json.decode
-        kernel/prompt/assembly.py:assemble msgspec.json.decode
+        kernel/prompt/renderer.py:assemble msgspec.json.decode
         models/params.py:dropped_of json.loads
         operations/transforms/transform.py:_data msgspec.json.decode
         operations/lore/schemas.py:LoreForm.to_content msgspec.json.decode

@@ -8,9 +8,9 @@ from artelier.kernel.history.comparison import compare
 from artelier.kernel.history.fork import fork
 from artelier.kernel.history.replay import Drive, Replayed, replay
 from artelier.kernel.policy import Policy, check_grants
-from artelier.kernel.prompt.assembly import Renderer
 from artelier.kernel.prompt.conversation import Conversation, message_tokens
 from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
+from artelier.kernel.prompt.renderer import Renderer
 from artelier.kernel.prompt.request import SharedPrefix, shared_prefix
 from artelier.kernel.queries.reports import receipt_of, receipts_of
 from artelier.kernel.queries.runs import run_row

@@ -3,7 +3,7 @@
 Start with `pattern.py`; decision 0033 says which engine gets which pattern, and why.
 """
 
-from artelier.patterns.pattern import Allowance, Dialect, Pattern, check_pattern, compile_pattern
-from artelier.patterns.syntax import size_of
+from artelier.patterns.regex import Allowance, Dialect, Pattern, check_pattern, compile_pattern
+from artelier.patterns.regex_syntax import size_of
 
 __all__ = ["Allowance", "Dialect", "Pattern", "check_pattern", "compile_pattern", "size_of"]

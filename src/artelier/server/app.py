@@ -32,7 +32,7 @@ LAST = (
     "artelier_offline",
     "genai_prices.data",
     "artelier.operations.kinds.guard",
-    "artelier.operations.templates.compiler",
+    "artelier.operations.template_engine.compiler",
     "artelier.operations.kinds.compute",
     "artelier.operations.kinds.rag",
     "artelier.operations.kinds.template",

@@ -12,8 +12,8 @@ import msgspec
 from artelier.app import TenantKernel
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
-from artelier.kernel.prompt.assembly import trust_label
 from artelier.kernel.prompt.manifest import PromptPart
+from artelier.kernel.prompt.renderer import trust_label
 from artelier.missions.task.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
 from artelier.ports.model import ModelRequest
 from artelier.ports.reasoning import reasoning_text

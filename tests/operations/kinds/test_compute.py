@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier.operations.kinds import kind_named
-from artelier.operations.templates.values import Messages, Named
+from artelier.operations.template_engine.values import Messages, Named
 from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import Bench, art, problems, scope
 

@@ -279,7 +279,7 @@ def introduction(
     if own:
         text, source = substitute_names(str(own), **who), "chat"
     elif profile is not None and profile.system:
-        from artelier.operations.templates.template import Template
+        from artelier.operations.template_engine.template import Template
 
         text, source = Template.parse(profile.system).render(names), f"profile:{ref}"
     else:

@@ -35,7 +35,7 @@ from artelier.context import assemble
 from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
-from artelier.kernel.prompt.assembly import settle_numbers
+from artelier.kernel.prompt.renderer import settle_numbers
 from artelier.log import Blob, decode_stored
 from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle

@@ -15,7 +15,7 @@ from artelier.errors import Erased
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, earlier_events, lineage
 from artelier.kernel.history.step_history import PAGE
-from artelier.kernel.prompt.assembly import Renderer
+from artelier.kernel.prompt.renderer import Renderer
 from artelier.kernel.prompt.request import Shape, difference
 from artelier.kernel.queries.reports import TokenUse, run_object
 from artelier.kernel.queries.runs import RunRow, run_row

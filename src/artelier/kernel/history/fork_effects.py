@@ -19,7 +19,7 @@ from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import OPEN_END, Place, changes_of, lineage
 from artelier.kernel.history.step_history import ForkEffects, RecordedCall
-from artelier.kernel.prompt.assembly import Renderer
+from artelier.kernel.prompt.renderer import Renderer
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import run_row, tree_below
 from artelier.kernel.queries.steps import calls_below, find_step, oldest_open_tool

@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.errors import Erased, NotFound
 from artelier.kernel import events as ev
-from artelier.kernel.prompt.assembly import Renderer
+from artelier.kernel.prompt.renderer import Renderer
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import StepRow, find_step, steps_before
 from artelier.kernel.run.services import Services

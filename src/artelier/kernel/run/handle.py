@@ -16,9 +16,9 @@ from artelier.errors import Conflict, Flow, InvalidRequest, ReplayMismatch, Stor
 from artelier.kernel import events as ev
 from artelier.kernel.history import drift
 from artelier.kernel.history.drift import go_on_in_fork
-from artelier.kernel.prompt.assembly import Messages, continue_conversation
 from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encode_json
+from artelier.kernel.prompt.renderer import Messages, continue_conversation
 from artelier.kernel.run import waits
 from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step

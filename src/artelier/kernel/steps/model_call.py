@@ -34,8 +34,8 @@ from artelier.kernel.budget import (
     when_it_fits,
 )
 from artelier.kernel.pii_scrubber import Personal
-from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
+from artelier.kernel.prompt.renderer import Assembled, Messages
 from artelier.kernel.prompt.request import body_hash
 from artelier.kernel.queries.steps import step_of
 from artelier.kernel.run.context import RunCore

@@ -31,17 +31,6 @@ from artelier.kernel.budget import (
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.policy import check_seconds
-from artelier.kernel.prompt.assembly import (
-    MAX_OUTPUT,
-    Assembled,
-    FixedPart,
-    Prompt,
-    Renderer,
-    assemble,
-    differing_part,
-    prompt_of,
-    settle_numbers,
-)
 from artelier.kernel.prompt.manifest import (
     Head,
     canonical,
@@ -51,6 +40,17 @@ from artelier.kernel.prompt.manifest import (
     decode_reply,
     decode_tools,
     encode_json,
+)
+from artelier.kernel.prompt.renderer import (
+    MAX_OUTPUT,
+    Assembled,
+    FixedPart,
+    Prompt,
+    Renderer,
+    assemble,
+    differing_part,
+    prompt_of,
+    settle_numbers,
 )
 from artelier.kernel.prompt.request import MeasuredRequest, Shape, is_same_request, joined_tag, with_joined
 from artelier.kernel.run.context import RunCore

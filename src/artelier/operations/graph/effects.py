@@ -198,7 +198,7 @@ def _text(template: str | None, value: Any, names: Mapping[str, Any], more: Mapp
     if template is None:
         text = text_of(value)
     else:
-        from artelier.operations.templates.template import Template
+        from artelier.operations.template_engine.template import Template
 
         text = Template.parse(template).render({**names, **more})
     return _checked_text(text)

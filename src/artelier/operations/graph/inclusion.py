@@ -113,7 +113,7 @@ def _value_text(art: Art) -> str:
 
 
 def _render(rule: PromptInclusion, template: str, names: Mapping[str, Any]) -> str:
-    from artelier.operations.templates.template import Template
+    from artelier.operations.template_engine.template import Template
 
     try:
         return Template.parse(template).render(names)

@@ -20,7 +20,7 @@ from artelier.operations.kinds.contract import (
     make_found,
 )
 from artelier.operations.profile.definition import VALUE_BYTES_MAX, Form, Params
-from artelier.operations.templates.values import Messages, Named
+from artelier.operations.template_engine.values import Messages, Named
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError, check_code
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX

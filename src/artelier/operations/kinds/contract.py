@@ -143,14 +143,14 @@ LANGUAGE_CHARS_MAX = 20
 
 def render_template(template: str, names: Mapping[str, Any], *, strict: bool = True) -> str:
     """The text of a template over these names. Errors: those of `Template`."""
-    from artelier.operations.templates.template import Template
+    from artelier.operations.template_engine.template import Template
 
     return Template.parse(template, strict=strict).render(names)
 
 
 def mistakes(templates: Mapping[str, str | None]) -> Iterator[Problem]:
     """Return what is wrong with templates, by path."""
-    from artelier.operations.templates.template import Template
+    from artelier.operations.template_engine.template import Template
 
     for path, template in templates.items():
         if template is None:
@@ -196,7 +196,7 @@ def _has_value(template: str | None) -> bool:
 
 def paths_in(template: str) -> frozenset[tuple[str, ...]]:
     """Return what a template may read. Errors: `InvalidTemplate`."""
-    from artelier.operations.templates.template import Template
+    from artelier.operations.template_engine.template import Template
 
     return Template.parse(template).paths()
 

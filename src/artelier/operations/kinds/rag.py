@@ -28,7 +28,7 @@ from artelier.operations.kinds.contract import (
     render_template,
 )
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Form, Params
-from artelier.operations.templates.values import Named
+from artelier.operations.template_engine.values import Named
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from artelier.operations.profile.draft_parser import (
 
 if TYPE_CHECKING:
     from artelier.operations.kinds.contract import OperationKind
-    from artelier.operations.templates.template import Template
+    from artelier.operations.template_engine.template import Template
 
 RINGS_MAX = 20
 """Named in one answer."""
@@ -421,7 +421,7 @@ def _of_params(draft: OperationDraft) -> Iterator[_Text]:
 
 
 def _parse(one: _Text, mistakes: Mistakes) -> Template | None:
-    from artelier.operations.templates.template import InvalidTemplate, Template
+    from artelier.operations.template_engine.template import InvalidTemplate, Template
 
     try:
         return Template.parse(one.text)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.operations.templates.renderer import (
+from artelier.operations.template_engine.renderer import (
     ITEM_WORK,
     TEXT_CHARS_MAX,
     Rendering,

@@ -30,9 +30,14 @@ from liquid.exceptions import LiquidError
 from liquid.parser import get_parser
 from liquid.stream import TokenStream
 
-from artelier.operations.templates.expressions import Evaluate, TemplatePaths, compile_expression, equality
-from artelier.operations.templates.lexer import Lexer, invalid
-from artelier.operations.templates.renderer import (
+from artelier.operations.template_engine.expressions import (
+    Evaluate,
+    TemplatePaths,
+    compile_expression,
+    equality,
+)
+from artelier.operations.template_engine.lexer import Lexer, invalid
+from artelier.operations.template_engine.renderer import (
     ITEM_WORK,
     NODE_WORK,
     TEXT_CHARS_MAX,
@@ -41,8 +46,8 @@ from artelier.operations.templates.renderer import (
     Rendering,
     TemplateFailed,
 )
-from artelier.operations.templates.texts import integer
-from artelier.operations.templates.values import Loop, Undefined, text, undefined_error
+from artelier.operations.template_engine.text_filters import integer
+from artelier.operations.template_engine.values import Loop, Undefined, text, undefined_error
 
 Signal = Literal["break", "continue"] | None
 Run = Callable[[Rendering], Signal]

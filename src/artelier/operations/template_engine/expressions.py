@@ -28,17 +28,17 @@ from liquid.builtin.expressions.path import Path
 from liquid.builtin.expressions.primitive import Blank, Empty, Literal, Nil, RangeLiteral
 from liquid.expression import Expression
 
-from artelier.operations.templates.lexer import invalid
-from artelier.operations.templates.lists import ACCEPTS_UNDEFINED, FILTERS, NAMED_ARGUMENTS
-from artelier.operations.templates.renderer import (
+from artelier.operations.template_engine.lexer import invalid
+from artelier.operations.template_engine.list_filters import ACCEPTS_UNDEFINED, FILTERS, NAMED_ARGUMENTS
+from artelier.operations.template_engine.renderer import (
     NODE_WORK,
     InvalidTemplate,
     Rendering,
     TemplateFailed,
     TemplateLimit,
 )
-from artelier.operations.templates.texts import integer
-from artelier.operations.templates.values import (
+from artelier.operations.template_engine.text_filters import integer
+from artelier.operations.template_engine.values import (
     INTEGER_MAX,
     MISSING,
     Undefined,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from artelier.operations.templates.renderer import (
+from artelier.operations.template_engine.renderer import (
     ITEM_WORK,
     TURNS_MAX,
     Rendering,
     TemplateFailed,
     TemplateLimit,
 )
-from artelier.operations.templates.texts import (
+from artelier.operations.template_engine.text_filters import (
     TEXT_FILTERS,
     Filter,
     date,
@@ -21,7 +21,7 @@ from artelier.operations.templates.texts import (
     join_texts,
     number,
 )
-from artelier.operations.templates.values import (
+from artelier.operations.template_engine.values import (
     MISSING,
     Messages,
     Undefined,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from liquid.token import TOKEN_CONTENT, TOKEN_EXPRESSION, TOKEN_OUTPUT, TOKEN_TAG, Token
 
-from artelier.operations.templates.renderer import InvalidTemplate
+from artelier.operations.template_engine.renderer import InvalidTemplate
 
 EXPRESSION_CHARS_MAX = 1_000
 """Of what stands between two marks."""

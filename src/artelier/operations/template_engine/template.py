@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from artelier.operations.templates.renderer import (
+from artelier.operations.template_engine.renderer import (
     OUTPUT_BYTES_MAX,
     InvalidTemplate,
     Rendering,
@@ -23,10 +23,10 @@ from artelier.operations.templates.renderer import (
     TemplateLimit,
     TemplateUndefined,
 )
-from artelier.operations.templates.values import Messages, Named
+from artelier.operations.template_engine.values import Messages, Named
 
 if TYPE_CHECKING:
-    from artelier.operations.templates.compiler import TemplateProgram
+    from artelier.operations.template_engine.compiler import TemplateProgram
 
 __all__ = [
     "InvalidTemplate",
@@ -142,7 +142,7 @@ def _read(text: object) -> TemplateProgram:
             raise InvalidTemplate("the template is no valid Unicode text") from None
     if size_bytes > TEMPLATE_BYTES_MAX:
         raise InvalidTemplate("the template is too long", expected=f"at most {TEMPLATE_BYTES_MAX} bytes")
-    from artelier.operations.templates.compiler import TemplateProgram
+    from artelier.operations.template_engine.compiler import TemplateProgram
 
     return TemplateProgram(text)
 

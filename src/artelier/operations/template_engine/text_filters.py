@@ -10,14 +10,14 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
-from artelier.operations.templates.renderer import (
+from artelier.operations.template_engine.renderer import (
     TEXT_CHARS_MAX,
     Rendering,
     TemplateFailed,
     TemplateUndefined,
     too_long,
 )
-from artelier.operations.templates.values import Undefined, check_integer, text
+from artelier.operations.template_engine.values import Undefined, check_integer, text
 
 Number = int | float
 NUMBER_CHARS_MAX = 40

@@ -18,7 +18,7 @@ from typing import Any, cast
 from artelier.child import START_S, ChildPool, ChildStopped, Question
 from artelier.confinement import Needs
 from artelier.errors import InvalidRequest, PatternTimeout, ToolFailed
-from artelier.patterns.syntax import (
+from artelier.patterns.regex_syntax import (
     SIZE_MAX,
     Dialect,
     LinearProgram,
