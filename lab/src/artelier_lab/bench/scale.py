@@ -7,6 +7,7 @@ is measured reads them as it reads those of a real store.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -15,14 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from artelier.agents import AutonomousAgent, Worker
 from artelier.app import Kernel
+from artelier.kernel.events import RunStarted
 from artelier.kernel.queries.runs import DueLook, due_runs
+from artelier.log import Batch, Draft, StreamAppend, run_stream
 from artelier.log.sqlite.schema import list_positions
 from artelier.log.sqlite.store import connect
+from artelier.models.scripted import ScriptedModel
 from artelier_lab.bench.figures import Target, judge, median, rounded
 from artelier_lab.bench.machine import machine_facts
+from artelier_lab.bench.world.setup import economy, world_of
 
-TARGETS = {"due_look_ms": Target(at_most=2.0), "page_ms": Target(at_most=2.0)}
+TARGETS = {
+    "due_look_ms": Target(at_most=2.0),
+    "page_ms": Target(at_most=2.0),
+    "other_runs_wait_ms": Target(at_most=100.0),
+    "takeover_after_drain_s": Target(at_most=1.0),
+}
 
 UNITS = {
     "due_look_ms": "ms of a worker's look for due runs: 1,000,000 have ended, one is due",
@@ -33,8 +44,11 @@ UNITS = {
     "page_quiet_ms": "ms of all 50 events of a tenant that are spread over the same store",
     "page_unlisted_ms": "ms of the same where no commit has listed whose the events are: an older store",
     "list_us_per_event": "us in which a commit lists whose an event is",
+    "other_runs_wait_ms": "ms that the slowest commit of another run waits in a tick of 100,000 agents",
+    "tick_s": "s of that tick",
+    "takeover_after_drain_s": "s from the release of a run by a worker that drains to the next claim",
 }
-SIZED = ("due_look_ms", "page_ms")
+SIZED = ("due_look_ms", "page_ms", "other_runs_wait_ms")
 """Figures of another size in a quick run."""
 
 
@@ -46,9 +60,10 @@ class _Plan:
     held: int = 1_000
     looks: int = 51
     events: int = 3_000_000
+    agents: int = 100_000
 
 
-_QUICK = _Plan(ended=20_000, looks=11, events=20_000)
+_QUICK = _Plan(ended=20_000, looks=11, events=20_000, agents=1_000)
 
 
 def bench_scale(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -57,6 +72,8 @@ def bench_scale(*, quick: bool, directory: Path, progress: Callable[[str], None]
     machine = machine_facts(directory)
     figures = _bench_due(plan, directory / "due.db", progress)
     figures |= _bench_pages(plan, directory / "pages.db", progress)
+    figures |= asyncio.run(_bench_waiting(plan, directory / "world.db", progress))
+    figures |= asyncio.run(_bench_takeover(directory / "drain.db", progress))
     figures = {name: rounded(value) for name, value in figures.items()}
     return {
         **figures,
@@ -98,8 +115,6 @@ def _bench_due(plan: _Plan, path: Path, progress: Callable[[str], None]) -> dict
         _fill(db, _RUNS, plan.ended + 1, plan.ended + plan.held, "running", "running")
         _fill(db, _LEASES, plan.ended + 1, plan.ended + plan.held, 2**62)
     with Kernel.open(path) as kernel:
-        from artelier.agents import Worker
-
         worker = Worker(kernel, kernel.services)
         held_ms, found = asyncio.run(_time(plan.looks, worker.due))
     return {
@@ -154,6 +169,76 @@ def _bench_pages(plan: _Plan, path: Path, progress: Callable[[str], None]) -> di
         "page_unlisted_ms": unlisted_ms,
         "list_us_per_event": list_s / plan.events * 1e6,
     }
+
+
+async def _bench_waiting(plan: _Plan, path: Path, progress: Callable[[str], None]) -> dict[str, float]:
+    """Others begin runs, one after the other, while a world passes a tick."""
+    progress(f"a world of {plan.agents:,} agents")
+    count = plan.agents
+    kernel, world = await world_of(
+        path,
+        agents=count,
+        artifacts=count // 10,
+        content={"policy": "rule"},
+        rule=economy(count, count // 10),
+    )
+    waits = list[float]()
+
+    async def others() -> None:
+        for number in itertools.count():
+            append = StreamAppend(run_stream("default", f"other-{number}"), [Draft(RunStarted(), 1, "bench")])
+            before = time.perf_counter()
+            await kernel.store.append(Batch(appends=[append]))
+            waits.append(time.perf_counter() - before)
+            await asyncio.sleep(0.005)
+
+    progress("its tick")
+    beside = asyncio.ensure_future(others())
+    before = time.perf_counter()
+    await world.tick()
+    tick_s = time.perf_counter() - before
+    beside.cancel()
+    await asyncio.gather(beside, return_exceptions=True)
+    await world.close()
+    await kernel.aclose()
+    return {"other_runs_wait_ms": max(waits) * 1_000, "tick_s": tick_s}
+
+
+async def _bench_takeover(path: Path, progress: Callable[[str], None]) -> dict[str, float]:
+    """One worker drains while a model answers it; another one has free slots."""
+    progress("a drain")
+    asked, claimed = asyncio.Event(), asyncio.Event()
+
+    async def first(request: Any) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    def second(request: Any) -> str:
+        claimed.set()
+        return "done"
+
+    with Kernel.open(path, models={"m": ScriptedModel(first)}) as one:
+        agent = AutonomousAgent(kernel=one, agent_id="a")
+        begun = asyncio.ensure_future(agent.run(run_id="r", model="m", prompt="Wait.", on_wait="return"))
+        await asked.wait()
+        begun.cancel()
+        await asyncio.gather(begun, return_exceptions=True)
+        asked.clear()
+        leaving = Worker(one, one.services)
+        tasks = [asyncio.ensure_future(leaving.forever())]
+        await asked.wait()
+        with Kernel.open(path, models={"m": ScriptedModel(second)}) as two:
+            tasks.append(asyncio.ensure_future(Worker(two, two.services).forever()))
+            await asyncio.sleep(0.1)
+            await leaving.drain(within_s=5)
+            before = time.perf_counter()
+            await claimed.wait()
+            took_s = time.perf_counter() - before
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    return {"takeover_after_drain_s": took_s}
 
 
 def _fill(db: sqlite3.Connection, sql: str, first: int, last: int, *parameters: Any) -> None:
