@@ -72,7 +72,7 @@ from artelier.kernel.run.detached_runs import DetachedRuns
 from artelier.kernel.tenants.view import erasure_view, personal_view
 from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.ledger import MoneyTransferred, ledger_view
-from artelier.log import Collected, Event, Report, SqliteStore, View, run_stream, verify_store
+from artelier.log import Collected, Event, FaultHook, Report, SqliteStore, Store, View, run_stream
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.missions.handle import MissionsHandle, check_fork
@@ -98,7 +98,6 @@ if TYPE_CHECKING:
 
     from artelier.kernel.history.comparison import RunComparison
     from artelier.kernel.steps.stream_reader import ModelStream
-    from artelier.log.sqlite.writer import FaultHook
     from artelier.missions.task.task_handle import Tasks
 
     Providers = tuple[TracerProvider, MeterProvider]
@@ -123,7 +122,7 @@ T = TypeVar("T")
 class Kernel:
     """One store and everything that runs on it. `Kernel.open` makes one."""
 
-    def __init__(self, store: SqliteStore, services: Services, registry: ModelRegistry) -> None:
+    def __init__(self, store: Store, services: Services, registry: ModelRegistry) -> None:
         self._store = store
         self._services = services
         self.models = registry
@@ -223,7 +222,7 @@ class Kernel:
         return self._services
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         return self._store
 
     def for_tenant(self, tenant: Tenant | str | None = None) -> TenantKernel:
@@ -364,8 +363,7 @@ class Kernel:
 
     def verify(self, *, head: str | None = None) -> Report:
         """Check every chain, commit, blob and view of this store."""
-        sealer = self._store.keyring.sealer
-        return verify_store(self._store.path, VIEWS, head=head, sealer=sealer)
+        return self._store.verify(head=head)
 
     # Housekeeping
 
@@ -488,7 +486,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return self._services
 
     @property
-    def keys(self) -> SqliteStore:
+    def keys(self) -> Store:
         """The store that keeps the keys of imported content."""
         return self._kernel.store
 

@@ -12,7 +12,7 @@ import pytest
 
 from artelier.cli import main
 from artelier.errors import MissingKey, StoreLocked
-from artelier.log import Batch, make_blob
+from artelier.log import Batch, SqliteStore, make_blob
 from tests.erasure.test_subjects import KEY, WORDS, assert_nowhere, opened, serve
 from tests.kernel.stage import play
 
@@ -90,13 +90,14 @@ def test_gc_removes_what_nothing_refers_to_and_nothing_else(
 def test_a_reader_elsewhere_is_waited_for_and_a_second_call_finishes(folder: Path) -> None:
     async def scenario() -> None:
         with opened(folder, {}) as kernel:
-            desk = kernel.for_tenant("acme")
+            desk, store = kernel.for_tenant("acme"), kernel.store
+            assert isinstance(store, SqliteStore)
             await serve(desk, "r17", WORDS[0], subject="customer-17")
             with closing(sqlite3.connect(folder / "s.db", isolation_level=None)) as reader:
                 reader.execute("BEGIN")
                 reader.execute("SELECT count(*) FROM events").fetchone()
                 with pytest.raises(StoreLocked, match="again"):
-                    await kernel.store.shred(timeout_s=0.05)
+                    await store.shred(timeout_s=0.05)
                 reader.execute("COMMIT")
             await desk.erase(subject="customer-17")
         assert_nowhere(folder, WORDS[:2])

@@ -18,7 +18,7 @@ import pytest
 
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, StoreFull, StoreLocked, StoreUnavailable
 from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
-from artelier.log.sqlite import store as sqlite_store
+from artelier.log.sqlite import connection
 from artelier.testing.conformance.stage import batch, noted_draft, settle_all, stream
 from artelier.testing.conformance.view import TALLY, total
 
@@ -120,7 +120,7 @@ asyncio.run(main())
 def test_a_locked_database_says_so_and_works_again_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
     path = tmp_path / "state.db"
 
     async def story(store: SqliteStore) -> None:

@@ -93,3 +93,48 @@ def test_a_planted_statement_on_another_packages_table_is_found(tmp_path: Path) 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert check_sql_owners(tmp_path) == [("chat", "artelier/chat/list.py:3 names runs")]
+
+
+ENGINE = re.compile(r"\b(?:sqlite3|lastrowid|SqliteStore|artelier\.log\.sqlite)\b")
+KNOWS_THE_ENGINE = {
+    "artelier/app.py": "opens the store that a path names",
+    "artelier/cli/completion_values.py": "reads names without the 100 ms of opening a kernel",
+    "artelier/cli/doctor/command.py": "says which SQLite is here",
+    "artelier/memory/sqlite.py": "is a file of memories, by name",
+    "artelier/tools/worker/tables.py": "reads SQLite files of people",
+}
+"""Modules outside of `log` that may name the engine of the store, with why."""
+
+
+def check_engine(root: Path) -> list[str]:
+    """Modules whose code names SQLite as the engine of a store; docstrings may."""
+    found: list[str] = []
+    for source in sources(root):
+        if package_of(source) in {"log", "testing"} or not ENGINE.search(source.text):
+            continue
+        names = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)}
+        names |= {node.attr for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)}
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names |= {node.module or "", *(alias.name for alias in node.names)}
+        if any(ENGINE.search(name) for name in names):
+            found.append(str(source.path))
+    return found
+
+
+def test_only_the_log_knows_its_engine() -> None:
+    found = check_engine(ROOT / "src")
+
+    assert sorted(found) == sorted(KNOWS_THE_ENGINE)
+
+
+def test_a_module_that_names_the_engine_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "artelier" / "kernel"
+    package.mkdir(parents=True)
+    (package / "plain.py").write_text('"""Not sqlite3."""\n')
+    (package / "typed.py").write_text("from artelier.log import SqliteStore\n")
+    (package / "raw.py").write_text("def make(db):\n    return db.execute('...').lastrowid\n")
+
+    assert check_engine(tmp_path) == ["artelier/kernel/raw.py", "artelier/kernel/typed.py"]

@@ -36,7 +36,6 @@ from artelier.log import (
     DataKey,
     Draft,
     Erasing,
-    SqliteStore,
     Store,
     StreamAppend,
     Tx,
@@ -84,7 +83,7 @@ ATTEMPTS_MAX = 5
 
 async def erase(
     services: Services,
-    store: SqliteStore,
+    store: Store,
     tenant: str,
     *,
     subject: str | None = None,
@@ -140,7 +139,7 @@ class Preview(NamedTuple):
 
 
 async def _measure(
-    services: Services, store: SqliteStore, tenant: str, subject: str | None, preview: Preview | None
+    services: Services, store: Store, tenant: str, subject: str | None, preview: Preview | None
 ) -> tuple[Erasing, Erasure, str]:
     """Return what to take away, how much that is, and the keyed hash of its name."""
     wanted, what, again = await _plan_erasing(services, store, tenant, subject)
@@ -169,14 +168,14 @@ async def _measure(
     )
 
 
-async def _erased_since(store: SqliteStore, tenant: str, whole: bool, what: str, preview: Preview) -> bool:
+async def _erased_since(store: Store, tenant: str, whole: bool, what: str, preview: Preview) -> bool:
     """Return whether the same was erased after the preview, so that it is asked for twice."""
     events = [one.read(ContentErased) for one in await erasures_of(store, tenant, whole=whole, what=what)]
     return any(one.upto_key is not None and one.upto_key >= preview.upto_key for one in events)
 
 
 async def _take(
-    services: Services, store: SqliteStore, wanted: Erasing, found: Erasure, *, what: str, by: str
+    services: Services, store: Store, wanted: Erasing, found: Erasure, *, what: str, by: str
 ) -> None:
     """Record it and do it, in one transaction."""
     data = ContentErased(
@@ -191,7 +190,7 @@ async def _take(
     await store.erase(wanted, record=Batch(appends=[append], guard=_Undriven(services, wanted)))
 
 
-async def collect(services: Services, store: SqliteStore, *, dry: bool = False) -> Collected:
+async def collect(services: Services, store: Store, *, dry: bool = False) -> Collected:
     """Remove content that nothing refers to. Errors: `MissingKey` without the vault key of sealed content.
 
     Cost: every event and blob is read, and the file is written anew.
@@ -207,7 +206,7 @@ async def collect(services: Services, store: SqliteStore, *, dry: bool = False) 
 
 
 async def _plan_erasing(
-    services: Services, store: SqliteStore, tenant: str, subject: str | None
+    services: Services, store: Store, tenant: str, subject: str | None
 ) -> tuple[Erasing, str, bool]:
     """Return what to take away, the keyed hash of its name, and whether that was done before."""
     # The newest key ever made. Each erasure moves it, so no later one has the same.
@@ -239,7 +238,7 @@ async def _plan_erasing(
 
 
 async def _values(
-    services: Services, store: SqliteStore, tenant: str, text: str, own: DataKey | None
+    services: Services, store: Store, tenant: str, text: str, own: DataKey | None
 ) -> list[tuple[str, bool]]:
     """Placeholders of a value in whatever spelling, and whether they still stand for it."""
     sealer = store.keyring.sealer

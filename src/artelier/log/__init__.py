@@ -16,10 +16,12 @@ from artelier.log.blobs import (
 from artelier.log.contract import (
     Applied,
     Batch,
+    FaultHook,
     Fence,
     LeaseEnd,
     LeaseRequest,
     Receipt,
+    Report,
     Store,
     StreamAppend,
     Tx,
@@ -46,7 +48,7 @@ from artelier.log.event import (
 )
 from artelier.log.rate_windows import PRESENT_US, Asked, Claim, Taken, TenantTurns
 from artelier.log.sqlite.store import SqliteStore
-from artelier.log.sqlite.verify import Report, verify_store
+from artelier.log.sqlite.verify import verify_store
 
 __all__ = [
     "GENESIS",
@@ -64,6 +66,7 @@ __all__ = [
     "Erasing",
     "Event",
     "EventData",
+    "FaultHook",
     "Fence",
     "LeaseEnd",
     "LeaseRequest",

@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from hmac import digest
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
 
 from artelier.errors import CorruptStore, Erased, InvalidRequest, Locked, MissingKey
 from artelier.log.event import BlobRef, EventData, event
@@ -242,6 +245,24 @@ class Sealer(Protocol):
 
 ScrubOf = Callable[[str, DataKey], Scrub | None]
 """What replaces personal data of a tenant; None where nothing does."""
+
+
+def blob_refs(data: str | bytes) -> Iterator[bytes]:
+    """Names of the blobs that some event data refers to, wherever they stand in it."""
+    try:
+        stack: list[Any] = [msgspec.json.decode(data)]
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return  # changed data, which its chain names
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            if len(value) == 45 and value.startswith("b:"):
+                with suppress(InvalidRequest):
+                    yield blob_name(value)
+        elif isinstance(value, list):
+            stack.extend(value)  # pyright: ignore[reportUnknownArgumentType] - JSON
+        elif isinstance(value, dict):
+            stack.extend(value.values())  # pyright: ignore[reportUnknownArgumentType] - JSON
 
 
 class Keyring:

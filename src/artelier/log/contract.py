@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, overload
 import msgspec
 
 from artelier.errors import CorruptStore, Erased, InvalidRequest, NotFound
-from artelier.log.blobs import Blob, Collected, DataKey, Driving, Erasing, Secret, Wiped, blob_name
+from artelier.log.blobs import Blob, Collected, DataKey, Driving, Erasing, Keyring, Secret, Wiped, blob_name
 from artelier.log.event import BlobRef, Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rate_windows import Asked, Change, Taken
 
@@ -218,6 +218,36 @@ class Names(Protocol):
         ...
 
 
+FINDINGS_MAX = 50
+"""A broken file is described by its first findings, not by all of them."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """The findings of `verify`. `ok` is true if there are none."""
+
+    events: int = 0
+    streams: int = 0
+    blobs: int = 0
+    commits: int = 0
+    views: list[str] = []
+    """Views that were rebuilt and compared."""
+    unchecked: list[str] = []
+    """Tables that no known view owns, and views that could not be rebuilt."""
+    head: str = ""
+    """The newest commit root, hex."""
+    truncation: str = "not excluded"
+    """`excluded` if a head from outside was given and found, else `not excluded`."""
+    findings: list[str] = []
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def add_finding(self, text: str) -> None:
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(text)
+
+
 class Store(Protocol):
     """Everything that is durable. All methods are safe to call from any event loop of this process."""
 
@@ -226,6 +256,30 @@ class Store(Protocol):
 
     on_keys: list[Callable[[], None]]
     """Called when keys may have been dropped, here or by another process; from any thread."""
+
+    keyring: Keyring
+    """The ciphers of what it stores."""
+
+    views: tuple[View, ...]
+    """The views that it keeps, in their order."""
+
+    @property
+    def label(self) -> str:
+        """The name that people know it by; it never holds a password."""
+        ...
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the tables that are no views."""
+        ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    @property
+    def commits(self) -> int:
+        """Durable commits of this process so far."""
+        ...
 
     def submit(self, batch: Batch) -> Awaitable[Receipt]:
         """Queue a batch now; the awaitable resolves when it is durable or refused."""
@@ -270,6 +324,10 @@ class Store(Protocol):
 
     async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
         """A key by its row in `keys`; None if that is gone. `key_id` None is the key of plain names."""
+        ...
+
+    async def add_key(self, tenant: str, secret: bytes) -> DataKey:
+        """Keep the key that names imported content; the same secret is kept once."""
         ...
 
     async def subject_names(self, tenant: str, subject: str) -> tuple[str, ...]:
@@ -348,7 +406,17 @@ class Store(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
+    def verify(self, *, head: str | None = None) -> Report:
+        """Check every chain, commit, content and view. `head`: a root printed earlier (see `root`)."""
+        ...
+
+    def close(self, *, holder: str = "") -> None:
+        """Commit what is queued, give back what leases `holder` has left, and close. Idempotent."""
+        ...
+
+
+FaultHook = Callable[[str], None]
+"""Called at named instants of a store where a crash hurts."""
 
 
 # --------------------------------------------------------------------------- stored values

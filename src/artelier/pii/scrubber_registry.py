@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 from artelier.errors import ArtelierError, InvalidRequest
-from artelier.log import Batch, DataKey, Draft, EventData, RawDraft, SqliteStore, Stream, StreamAppend
+from artelier.log import Batch, DataKey, Draft, EventData, RawDraft, Store, Stream, StreamAppend
 from artelier.log.blobs import Secret
 from artelier.log.contract import names_in, names_of
 from artelier.log.queries import stream_ids_in, tenant_key
@@ -120,7 +120,7 @@ class PersonalData:
     is queued."""
 
     def __init__(
-        self, store: SqliteStore, detectors: Sequence[Detector], patterns: Callable[[str], list[Pattern]]
+        self, store: Store, detectors: Sequence[Detector], patterns: Callable[[str], list[Pattern]]
     ) -> None:
         """`store` has a vault key. `patterns` are those of a tenant as they are stored now."""
         self._stored_patterns = patterns

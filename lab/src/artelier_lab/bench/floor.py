@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from artelier.log.sqlite.store import connect
+from artelier.log.sqlite.connection import connect
 from artelier_lab.bench.kernel.cycle import Cost
 
 COMMITS_PER_CYCLE = 2

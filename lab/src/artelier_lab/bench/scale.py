@@ -21,8 +21,8 @@ from artelier.app import Kernel
 from artelier.kernel.events import RunStarted
 from artelier.kernel.queries.runs import DueLook, due_runs
 from artelier.log import Batch, Draft, StreamAppend, run_stream
+from artelier.log.sqlite.connection import connect
 from artelier.log.sqlite.schema import list_positions
-from artelier.log.sqlite.store import connect
 from artelier.models.scripted import ScriptedModel
 from artelier_lab.bench.figures import Target, judge, median, rounded
 from artelier_lab.bench.machine import machine_facts

@@ -64,12 +64,13 @@ def _check_open(call: CliCall, path: Path) -> Looked:
 async def _database(kernel: Kernel, path: Path) -> Finding:
     """Opened and migrated by now; an empty batch says whether somebody else has it locked."""
     from artelier.log import Batch
-    from artelier.log.sqlite.schema import SCHEMA_VERSION
 
     await kernel.store.append(Batch())
     size = path.stat().st_size / 1024**2
     head = (await kernel.head())[:16]
-    return Finding("database", OK, f"{path}, {size:,.1f} MiB, schema {SCHEMA_VERSION}, head {head}")
+    return Finding(
+        "database", OK, f"{path}, {size:,.1f} MiB, schema {kernel.store.schema_version}, head {head}"
+    )
 
 
 async def _leases(kernel: Kernel) -> Finding:

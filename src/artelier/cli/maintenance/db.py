@@ -16,15 +16,13 @@ async def migrate(call: CliCall) -> None:
     """
     from pathlib import Path
 
-    from artelier.log.sqlite.schema import SCHEMA_VERSION
-
     path = Path(file_of(call.database))
     is_new = not path.exists()
     async with call.kernel(create=True) as kernel:
-        views = {view.name: view.version for view in kernel.store.views}
+        views, schema = {view.name: view.version for view in kernel.store.views}, kernel.store.schema_version
     if call.as_json:
-        call.screen.json({"path": str(path), "schema": SCHEMA_VERSION, "views": views, "created": is_new})
+        call.screen.json({"path": str(path), "schema": schema, "views": views, "created": is_new})
         return
     listed = ", ".join(f"{name} {version}" for name, version in views.items())
-    call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {SCHEMA_VERSION}")
+    call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {schema}")
     call.screen.line(f"views: {listed}")

@@ -37,9 +37,8 @@ from artelier.kernel.run_limits import check_scopes
 from artelier.ledger import Count, Moving, Posting, may_owe
 from artelier.ledger.view import AMOUNT_MAX
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref
-from artelier.log.blobs import BLOB_BYTES_MAX
+from artelier.log.blobs import BLOB_BYTES_MAX, blob_refs
 from artelier.log.event import decode_import, event_hash, is_known
-from artelier.log.sqlite.verify import blob_refs
 from artelier.ports.media import media_refs
 
 LENDER = "source:import"

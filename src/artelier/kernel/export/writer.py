@@ -27,10 +27,9 @@ from artelier.kernel.queries.content import bases_of
 from artelier.kernel.queries.runs import family_upto, run_row
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Event, EventData, Stream, blob_name, blob_ref, control_stream, run_stream
-from artelier.log.blobs import name_blob
+from artelier.log.blobs import blob_refs, name_blob
 from artelier.log.event import event_hash, names_messages
 from artelier.log.queries import causes_of, events_at, has_blob, position_of
-from artelier.log.sqlite.verify import blob_refs
 from artelier.ports.media import ATTACH, media_refs
 
 _ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)

@@ -12,9 +12,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-import time
 import weakref
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -36,14 +34,23 @@ from artelier.log.blobs import (
     blob_ref,
     subject_name,
 )
-from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
+from artelier.log.contract import Batch, FaultHook, LeaseEnd, Names, Receipt, Report, Row, View
 from artelier.log.event import GENESIS, Event, Stream
 from artelier.log.rate_windows import Asked, Change, Taken
 from artelier.log.sqlite import erasure
+from artelier.log.sqlite.connection import (
+    BUSY_TIMEOUT_S,
+    another_process,
+    connect,
+    is_file_read_only,
+    opened,
+    store_error,
+)
 from artelier.log.sqlite.rate_windows import change_turns, take_turns
 from artelier.log.sqlite.schema import (
     LISTED,
     LISTING_SINCE,
+    SCHEMA_VERSION,
     FileIdentity,
     dispatch,
     install,
@@ -52,10 +59,8 @@ from artelier.log.sqlite.schema import (
     publish,
     schema_version,
 )
-from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
-
-BUSY_TIMEOUT_S = 10.0
-"""How long a writer waits for another process's transaction before `StoreLocked`."""
+from artelier.log.sqlite.verify import verify_store
+from artelier.log.sqlite.writer import Writer
 
 PACKED_AHEAD_BYTES = 256 * 1024
 """Content above this size is compressed, sealed and opened in threads of its own."""
@@ -88,85 +93,6 @@ _CONTENT = (
     "SELECT b.name, b.key_id, k.secret, b.codec, b.content, b.size"
     " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
 )
-
-_opened: Counter[str] = Counter()
-"""Files that stores of this process have open, by real path."""
-
-_inherited: set[str] = set()
-"""Files that were open when this process was forked: SQLite's locks do not cross a fork, and a connection
-made now would believe to hold those of the parent (sqlite.org/howtocorrupt.html, 2.6)."""
-
-
-def _forget_parent() -> None:
-    _inherited.update(+_opened)
-    _opened.clear()
-
-
-os.register_at_fork(after_in_child=_forget_parent)
-
-
-def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection with our settings. Errors: the clear form of SQLite's."""
-    if os.path.realpath(path) in _inherited:
-        raise another_process(path)
-    uri = f"{Path(path).absolute().as_uri()}{'?mode=ro' if read_only else ''}"
-    if read_only and _is_frozen(Path(path)):
-        uri += "&immutable=1"
-    db: sqlite3.Connection | None = None
-    try:
-        db = sqlite3.connect(
-            uri,
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=512,
-        )
-        if not read_only:
-            # A foreign or newer file is refused before anything is written to it.
-            schema_version(db)
-            _use_wal(db)
-            db.execute("PRAGMA synchronous = FULL")
-            # 16 MB of log before a checkpoint: fewer of the fsyncs that a checkpoint costs.
-            db.execute("PRAGMA wal_autocheckpoint = 4000")
-        db.execute("PRAGMA cache_size = -32000")
-        db.execute("PRAGMA temp_store = MEMORY")
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        if db is not None:
-            db.close()
-        raise store_error(error) from error
-    except BaseException:
-        if db is not None:
-            db.close()
-        raise
-    return db
-
-
-def _is_frozen(path: Path) -> bool:
-    """Return True if nobody can write the file here: a read-only medium, on which SQLite cannot share WAL."""
-    return not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
-
-
-def _is_read_only(path: Path) -> bool:
-    """Return whether a database that is here can be read and not written: then it is opened so."""
-    if not path.exists():
-        return False
-    # Readers and writers share `-shm`; where it cannot be made, it must be there.
-    can_share = os.access(path.parent, os.W_OK) or Path(f"{path}-shm").exists()
-    return not (can_share and os.access(path, os.W_OK))
-
-
-def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to WAL; two processes that do so at once get SQLITE_BUSY without SQLite's own waiting."""
-    end = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-            time.sleep(0.01)
 
 
 def event_from_row(row: Row) -> Event:
@@ -247,7 +173,7 @@ class SqliteStore:
         _make_folder(self.path.parent)
         self.views = tuple(views)
         make_file(self.path, self.views, is_synced=not is_scratch)
-        db = connect(str(self.path), read_only=not is_scratch and _is_read_only(self.path))
+        db = connect(str(self.path), read_only=not is_scratch and is_file_read_only(self.path))
         try:
             identity = None if is_scratch else FileIdentity(self.path)
             if is_scratch:
@@ -265,7 +191,7 @@ class SqliteStore:
             db.close()
             raise
         self._pid = os.getpid()
-        _opened[os.path.realpath(self.path)] += 1
+        opened[os.path.realpath(self.path)] += 1
         self._write_db = db
         self._read_db = connect(str(self.path), read_only=True)
         publish(self._read_db, self.views)
@@ -328,6 +254,14 @@ class SqliteStore:
                 return self._read_db.execute(sql, parameters).fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise store_error(error) from error
+
+    @property
+    def label(self) -> str:
+        return self.path.name
+
+    @property
+    def schema_version(self) -> int:
+        return SCHEMA_VERSION if self._is_listing else self._rows("PRAGMA user_version")[0][0]
 
     @property
     def is_closed(self) -> bool:
@@ -591,6 +525,9 @@ class SqliteStore:
 
         return undo
 
+    def verify(self, *, head: str | None = None) -> Report:
+        return verify_store(self.path, self.views, head=head, sealer=self.keyring.sealer)
+
     def close(self, *, holder: str = "") -> None:
         """Commit what is queued, give back what leases `holder` has left, and close.
 
@@ -608,7 +545,7 @@ class SqliteStore:
         with self._read_lock:
             self._read_db.close()
         self._write_db.close()
-        _opened[os.path.realpath(self.path)] -= 1
+        opened[os.path.realpath(self.path)] -= 1
         self._scratch()
 
     def _give_back_leases(self, holder: str) -> None:
@@ -621,20 +558,3 @@ class SqliteStore:
             if db.execute("SELECT 1 FROM leases WHERE holder = ? LIMIT 1", (holder,)).fetchone():
                 db.execute(f"PRAGMA busy_timeout = {CLOSING_MS}")
                 db.execute("DELETE FROM leases WHERE holder = ?", (holder,))
-
-
-def open_read_only(path: str | Path) -> sqlite3.Connection:
-    """A read-only connection to an existing store, for verify. Errors: `NotFound`, `CorruptStore`."""
-    if not Path(path).is_file():
-        raise NotFound("no such database", got=str(path), hint="Name it with --db.")
-    db = connect(str(path), read_only=True)
-    try:
-        if schema_version(db) == 0:
-            raise CorruptStore("an empty file is no store", got=str(path))
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        db.close()
-        raise store_error(error) from error
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -7,8 +7,8 @@ names what is wrong and where. Without a head from outside, a cut-off tail canno
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -16,47 +16,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.errors import ArtelierError, CorruptStore, Erased, InvalidRequest, MissingKey, UnknownEvent
-from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_name, blob_ref, name_blob
-from artelier.log.contract import RESTORE, View
+from artelier.errors import ArtelierError, CorruptStore, Erased, MissingKey, UnknownEvent
+from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_ref, blob_refs, name_blob
+from artelier.log.contract import FINDINGS_MAX, RESTORE, Report, View
 from artelier.log.event import GENESIS, commit_root, event_hash, names_messages
+from artelier.log.sqlite.connection import open_read_only, store_error
 from artelier.log.sqlite.erasure import GoneKeys
 from artelier.log.sqlite.schema import LISTING_SINCE, MIGRATIONS, fold, index_name, missing_indexes, publish
-from artelier.log.sqlite.store import open_read_only
-from artelier.log.sqlite.writer import store_error
 from artelier.ports.media import media_refs
-
-FINDINGS_MAX = 50
-"""A broken file is described by its first findings, not by all of them."""
 
 _TABLES_AT_ONCE = 200
 """Tables that one statement asks for rows; SQLite takes 2,000 columns."""
-
-
-class Report(msgspec.Struct, kw_only=True):
-    """The findings of `verify`. `ok` is true if there are none."""
-
-    events: int = 0
-    streams: int = 0
-    blobs: int = 0
-    commits: int = 0
-    views: list[str] = []
-    """Views that were rebuilt and compared."""
-    unchecked: list[str] = []
-    """Tables that no known view owns, and views that could not be rebuilt."""
-    head: str = ""
-    """The newest commit root, hex."""
-    truncation: str = "not excluded"
-    """`excluded` if a head from outside was given and found, else `not excluded`."""
-    findings: list[str] = []
-
-    @property
-    def ok(self) -> bool:
-        return not self.findings
-
-    def add_finding(self, text: str) -> None:
-        if len(self.findings) < FINDINGS_MAX:
-            self.findings.append(text)
 
 
 def verify_store(
@@ -361,24 +331,6 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
                     report.add_finding(
                         f"{where} names messages that show a missing medium: {blob_ref(shown)}"
                     )
-
-
-def blob_refs(data: str | bytes) -> Iterator[bytes]:
-    """Names of the blobs that some event data refers to, wherever they stand in it."""
-    try:
-        stack: list[Any] = [msgspec.json.decode(data)]
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return  # changed data, which its chain names
-    while stack:
-        value = stack.pop()
-        if isinstance(value, str):
-            if len(value) == 45 and value.startswith("b:"):
-                with suppress(InvalidRequest):
-                    yield blob_name(value)
-        elif isinstance(value, list):
-            stack.extend(value)  # pyright: ignore[reportUnknownArgumentType] - JSON
-        elif isinstance(value, dict):
-            stack.extend(value.values())  # pyright: ignore[reportUnknownArgumentType] - JSON
 
 
 def _check_views(

@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from artelier.errors import (
-    ArtelierError,
     CorruptStore,
     Erased,
     Exhausted,
@@ -31,15 +30,13 @@ from artelier.errors import (
     NewerSchema,
     SequenceConflict,
     StoreClosed,
-    StoreFull,
-    StoreLocked,
     StoreUnavailable,
 )
 from artelier.log.blobs import ERASED, Blob, Keyring
 from artelier.log.contract import (
-    RESTORE,
     Applied,
     Batch,
+    FaultHook,
     Fence,
     LeaseEnd,
     LeaseRequest,
@@ -48,6 +45,7 @@ from artelier.log.contract import (
 )
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.rate_windows import TenantTurns
+from artelier.log.sqlite.connection import another_process, store_error
 from artelier.log.sqlite.erasure import wrap_keys
 from artelier.log.sqlite.schema import (
     LIST_EVERY,
@@ -74,9 +72,6 @@ LINGER_S = 0.020
 
 POLL_S = 0.1
 """How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
-
-FaultHook = Callable[[str], None]
-
 
 _KEEP_BLOB = (
     "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name, tenant) DO UPDATE SET"
@@ -139,44 +134,6 @@ def _resolve(turns: TenantTurns, jobs: list[_WriterJob]) -> None:
     """Wake the waiters of a group, a few of each tenant in a pass of their loop."""
     for job in jobs:
         turns.call(job.tenant, job.resolve)
-
-
-def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
-    """The clear error behind one of SQLite's, or behind a damaged name that it could not even quote."""
-    if isinstance(error, UnicodeDecodeError):
-        return CorruptStore("the database file is damaged: a name in it is no UTF-8", hint=RESTORE)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return StoreFull("the disk is full; nothing was written", hint="Free some space and run it again.")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreLocked(
-            "the database is locked by another process",
-            hint="Wait for it to finish, or stop it; nothing was written.",
-        )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return CorruptStore(f"the database file is damaged: {error}", hint=RESTORE)
-    if code == sqlite3.SQLITE_READONLY:
-        return StoreUnavailable(
-            "the database is read-only here; nothing was written",
-            expected="a file and a folder that this user may write",
-            hint="It can be looked at. For anything else copy it, with its -wal, to where it can be written.",
-        )
-    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
-        return StoreUnavailable(
-            f"the database cannot be written: {error}", hint="Check the path, its rights and the disk."
-        )
-    if str(error).startswith(("no such table", "no such column", "no such index")):
-        return CorruptStore(f"a part of the database is missing: {error}", hint=RESTORE)
-    return StoreUnavailable(f"the database refused: {error}")
-
-
-def another_process(path: object = None) -> StoreUnavailable:
-    """Return what a forked process is told that goes on with its parent's store: its writer is not here."""
-    return StoreUnavailable(
-        "this store was opened by the parent of this process, and a fork cannot go on with it",
-        got=None if path is None else str(path),
-        hint="Open it after the fork, in each process; with multiprocessing, use the 'spawn' context.",
-    )
 
 
 _OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)

@@ -43,7 +43,7 @@ async def show(who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door, req
     return ServerShown(
         version=VERSION,
         model=setup.model,
-        database=kernel.store.path.name,
+        database=kernel.store.label,
         workspace=PurePath(kernel.services.workspaces.root(desk.id)).name,
         has_worker=setup.has_worker,
         upload_bytes_max=setup.upload_max_bytes,

@@ -1,0 +1,154 @@
+"""Connections to a store's file with our settings, and the clear errors behind SQLite's.
+
+Read next: `store.py` for what is done with them.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+
+from artelier.errors import ArtelierError, CorruptStore, NotFound, StoreFull, StoreLocked, StoreUnavailable
+from artelier.log.contract import RESTORE
+from artelier.log.sqlite.schema import schema_version
+
+BUSY_TIMEOUT_S = 10.0
+"""How long a writer waits for another process's transaction before `StoreLocked`."""
+
+
+def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
+    """The clear error behind one of SQLite's, or behind a damaged name that it could not even quote."""
+    if isinstance(error, UnicodeDecodeError):
+        return CorruptStore("the database file is damaged: a name in it is no UTF-8", hint=RESTORE)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull("the disk is full; nothing was written", hint="Free some space and run it again.")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreLocked(
+            "the database is locked by another process",
+            hint="Wait for it to finish, or stop it; nothing was written.",
+        )
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return CorruptStore(f"the database file is damaged: {error}", hint=RESTORE)
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreUnavailable(
+            "the database is read-only here; nothing was written",
+            expected="a file and a folder that this user may write",
+            hint="It can be looked at. For anything else copy it, with its -wal, to where it can be written.",
+        )
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
+        return StoreUnavailable(
+            f"the database cannot be written: {error}", hint="Check the path, its rights and the disk."
+        )
+    if str(error).startswith(("no such table", "no such column", "no such index")):
+        return CorruptStore(f"a part of the database is missing: {error}", hint=RESTORE)
+    return StoreUnavailable(f"the database refused: {error}")
+
+
+def another_process(path: object = None) -> StoreUnavailable:
+    """Return what a forked process is told that goes on with its parent's store: its writer is not here."""
+    return StoreUnavailable(
+        "this store was opened by the parent of this process, and a fork cannot go on with it",
+        got=None if path is None else str(path),
+        hint="Open it after the fork, in each process; with multiprocessing, use the 'spawn' context.",
+    )
+
+
+opened: Counter[str] = Counter()
+"""Files that stores of this process have open, by real path."""
+
+_inherited: set[str] = set()
+"""Files that were open when this process was forked: SQLite's locks do not cross a fork, and a connection
+made now would believe to hold those of the parent (sqlite.org/howtocorrupt.html, 2.6)."""
+
+
+def _forget_parent() -> None:
+    _inherited.update(+opened)
+    opened.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
+def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection with our settings. Errors: the clear form of SQLite's."""
+    if os.path.realpath(path) in _inherited:
+        raise another_process(path)
+    uri = f"{Path(path).absolute().as_uri()}{'?mode=ro' if read_only else ''}"
+    if read_only and _is_frozen(Path(path)):
+        uri += "&immutable=1"
+    db: sqlite3.Connection | None = None
+    try:
+        db = sqlite3.connect(
+            uri,
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        if not read_only:
+            # A foreign or newer file is refused before anything is written to it.
+            schema_version(db)
+            _use_wal(db)
+            db.execute("PRAGMA synchronous = FULL")
+            # 16 MB of log before a checkpoint: fewer of the fsyncs that a checkpoint costs.
+            db.execute("PRAGMA wal_autocheckpoint = 4000")
+        db.execute("PRAGMA cache_size = -32000")
+        db.execute("PRAGMA temp_store = MEMORY")
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if db is not None:
+            db.close()
+        raise store_error(error) from error
+    except BaseException:
+        if db is not None:
+            db.close()
+        raise
+    return db
+
+
+def _is_frozen(path: Path) -> bool:
+    """Return True if nobody can write the file here: a read-only medium, on which SQLite cannot share WAL."""
+    return not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+
+
+def is_file_read_only(path: Path) -> bool:
+    """Return whether a database that is here can be read and not written: then it is opened so."""
+    if not path.exists():
+        return False
+    # Readers and writers share `-shm`; where it cannot be made, it must be there.
+    can_share = os.access(path.parent, os.W_OK) or Path(f"{path}-shm").exists()
+    return not (can_share and os.access(path, os.W_OK))
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Switch to WAL; two processes that do so at once get SQLITE_BUSY without SQLite's own waiting."""
+    end = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def open_read_only(path: str | Path) -> sqlite3.Connection:
+    """A read-only connection to an existing store, for verify. Errors: `NotFound`, `CorruptStore`."""
+    if not Path(path).is_file():
+        raise NotFound("no such database", got=str(path), hint="Name it with --db.")
+    db = connect(str(path), read_only=True)
+    try:
+        if schema_version(db) == 0:
+            raise CorruptStore("an empty file is no store", got=str(path))
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        db.close()
+        raise store_error(error) from error
+    except BaseException:
+        db.close()
+        raise
+    return db
