@@ -318,3 +318,11 @@ def test_a_worker_drives_runs_with_the_tools_of_its_file_and_says_which_it_canno
     assert (elsewhere.code, elsewhere.out) == (0, "")
     assert worked.out.startswith("default  d1  completed")
     assert refused.code == 2 and "loop=NAME, model=NAME or agent=ID" in refused.err
+
+
+def test_a_worker_says_where_supervisors_ask(shell: Shell) -> None:
+    ran = shell("worker", "--once", "--health", "0")
+    refused = shell("worker", "--once", "--health", "here")
+
+    assert ran.code == 0 and "health on http://127.0.0.1:" in ran.err
+    assert refused.code == 2 and "PORT or HOST:PORT" in refused.err

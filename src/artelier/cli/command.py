@@ -57,6 +57,13 @@ DrainS = Annotated[
     ),
 ]
 
+HealthAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--health", metavar="[HOST:]PORT", help="Answer /livez, /readyz and /metrics there; 0: a free port."
+    ),
+]
+
 ModelName = Annotated[
     str | None,
     typer.Option(

@@ -274,6 +274,11 @@ class Store(Protocol):
         ...
 
     @property
+    def is_current(self) -> bool:
+        """False once a newer Artelier has taken it over: this process can read it, and writes nothing."""
+        ...
+
+    @property
     def is_closed(self) -> bool: ...
 
     @property

@@ -14,7 +14,7 @@ import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall, file_of
-from artelier.cli.command import DRAIN_S, DrainS, alone, command
+from artelier.cli.command import DRAIN_S, DrainS, HealthAddress, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
 from artelier.pii.scrubber_registry import redact_output
@@ -99,6 +99,7 @@ async def up(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
     ] = False,
+    health: HealthAddress = None,
     drain_s: DrainS = DRAIN_S,
     hash_password: Annotated[
         bool, typer.Option("--hash-password", help="Ask a password, print its line for --auth.")
@@ -137,7 +138,7 @@ async def up(
         if file is not None and file != ":memory:":
             workspaces.check_private(file)
     brought = BroughtTools.of(tools, skills, mcp=mcp, workspaces=workspaces.folders)
-    await _open(call, settings, workspaces, brought, opens=open_, goal=goal, pace=pace)
+    await _open(call, settings, workspaces, brought, opens=open_, goal=goal, pace=pace, health=health)
 
 
 def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSettings:
@@ -183,6 +184,7 @@ async def _open(
     opens: bool,
     goal: str | None,
     pace: float,
+    health: str | None,
 ) -> None:
     """Take the address first: a server that cannot listen opens no database."""
     from artelier.server.http_server import bind
@@ -197,9 +199,26 @@ async def _open(
             await check_one_tenant(kernel, settings, workspaces)
             if pace:
                 kernel.models.pace_offline(pace)
-            await _serve(call, kernel, settings, bound, opens=opens, goal=goal)
+            async with _health(call, kernel, settings, health):
+                await _serve(call, kernel, settings, bound, opens=opens, goal=goal)
     finally:
         bound.close()
+
+
+@contextlib.asynccontextmanager
+async def _health(
+    call: CliCall, kernel: Kernel, settings: ServerSettings, address: str | None
+) -> AsyncGenerator[None]:
+    """While it is open, supervisors are answered on a port of their own, if one is named."""
+    if address is None:
+        yield
+        return
+    from artelier.agents.worker import SLOTS
+    from artelier.server.health import serving
+
+    async with serving(kernel, address, slots=SLOTS if settings.has_worker else 0) as url:
+        call.screen.note(f"health on {url}")
+        yield
 
 
 async def _serve(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.brought_tools import BroughtTools, ToolFiles
 from artelier.cli.call import CliCall
-from artelier.cli.command import DRAIN_S, DrainS, alone, command
+from artelier.cli.command import DRAIN_S, DrainS, HealthAddress, alone, command
 
 if TYPE_CHECKING:
     from artelier.agents import Worker
@@ -35,6 +36,7 @@ async def worker(
             help="Take only runs with loop=NAME, model=NAME or agent=ID; repeatable.",
         ),
     ] = None,
+    health: HealthAddress = None,
     drain_s: DrainS = DRAIN_S,
 ) -> None:
     """Drive the runs that nobody drives.
@@ -46,7 +48,8 @@ async def worker(
 
     Several workers may serve one database: each takes what nobody drives, while it has a free slot. Two
     labels of one key are alternatives. A worker with labels leaves to others what has not begun yet:
-    schedules, and tasks and turns of chats that nobody has begun. So keep one without.
+    schedules, and tasks and turns of chats that nobody has begun. So keep one without. With --health a
+    supervisor asks /livez and /readyz, and Prometheus /metrics.
     """
     import asyncio
 
@@ -61,10 +64,17 @@ async def worker(
         driven.add((tenant, run_id))
         _print(call, tenant, run_id, outcome)
 
-    async with call.kernel(create=True, brought=BroughtTools.of(tools, mcp=False)) as kernel:
+    async with AsyncExitStack() as stack:
+        brought = BroughtTools.of(tools, mcp=False)
+        kernel = await stack.enter_async_context(call.kernel(create=True, brought=brought))
         drives = Worker(
             kernel, kernel.services, tenant=call.named_tenant, report=report, slots=slots, labels=wanted
         )
+        if health is not None:
+            from artelier.server.health import serving
+
+            url = await stack.enter_async_context(serving(kernel, health, slots=slots))
+            call.screen.note(f"health on {url}")
         told_to_end = asyncio.Event()
         drain_on_sigterm(told_to_end.set)
         if once:

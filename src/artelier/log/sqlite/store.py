@@ -264,6 +264,14 @@ class SqliteStore:
         return SCHEMA_VERSION if self._is_listing else self._rows("PRAGMA user_version")[0][0]
 
     @property
+    def is_current(self) -> bool:
+        if self._rows("PRAGMA user_version")[0][0] > SCHEMA_VERSION:
+            return False
+        own = {view.name: view.version for view in self.views}
+        stored = self._rows("SELECT name, version FROM view_versions")
+        return all(version <= own.get(name, 0) for name, version in stored)
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 
