@@ -243,7 +243,7 @@ ALLOWED: dict[str, str] = {
         log/event.py:decode_data msgspec.json.decode
         log/contract.py:_plain msgspec.json.decode
         log/contract.py:decode_stored msgspec.json.decode
-        log/sqlite/verify.py:blob_refs msgspec.json.decode
+        log/blobs.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode
         memory/consolidation.py:losses_of msgspec.json.decode
         memory/consolidation.py:_facts msgspec.json.decode

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,10 +52,7 @@ async def worker(
     schedules, and tasks and turns of chats that nobody has begun. So keep one without. With --health a
     supervisor asks /livez and /readyz, and Prometheus /metrics.
     """
-    import asyncio
-
     from artelier.agents import Worker
-    from artelier.cli.work.sigterm import drain_on_sigterm
     from artelier.kernel.queries.runs import Labels
 
     driven: set[tuple[str, str]] = set()
@@ -75,30 +73,43 @@ async def worker(
 
             url = await stack.enter_async_context(serving(kernel, health, slots=slots))
             call.screen.note(f"health on {url}")
-        told_to_end = asyncio.Event()
-        drain_on_sigterm(told_to_end.set)
         if once:
             working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
         else:
             call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
             working = drives.forever()
-        work = asyncio.ensure_future(working)
-        ending = asyncio.ensure_future(told_to_end.wait())
         try:
-            await asyncio.wait((work, ending), return_when=asyncio.FIRST_COMPLETED)
-            if told_to_end.is_set():
-                call.screen.note(f"draining: tools at work may take {drain_s:g} s to end")
-                await drives.drain(within_s=drain_s)
-                work.cancel()
-            await work
-        except asyncio.CancelledError:
-            if not told_to_end.is_set():  # Ctrl-C
-                raise
+            await _until_told(call, drives, working, drain_s=drain_s)
         finally:
-            ending.cancel()
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
             call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+async def _until_told(
+    call: CliCall, drives: Worker, working: Coroutine[Any, Any, None], *, drain_s: float
+) -> None:
+    """Work until all is done, or until SIGTERM; then drain."""
+    import asyncio
+
+    from artelier.cli.work.sigterm import drain_on_sigterm
+
+    told_to_end = asyncio.Event()
+    drain_on_sigterm(told_to_end.set)
+    work = asyncio.ensure_future(working)
+    ending = asyncio.ensure_future(told_to_end.wait())
+    try:
+        await asyncio.wait((work, ending), return_when=asyncio.FIRST_COMPLETED)
+        if told_to_end.is_set():
+            call.screen.note(f"draining: tools at work may take {drain_s:g} s to end")
+            await drives.drain(within_s=drain_s)
+            work.cancel()
+        await work
+    except asyncio.CancelledError:
+        if not told_to_end.is_set():  # Ctrl-C
+            raise
+    finally:
+        ending.cancel()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
 
 
 async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: int) -> None:
