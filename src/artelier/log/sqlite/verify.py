@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.errors import ArtelierError, CorruptStore, Erased, MissingKey, UnknownEvent
-from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_ref, blob_refs, name_blob
+from artelier.log.blobs import (
+    ERASED,
+    SECRET_BYTES,
+    Keyring,
+    Sealer,
+    blob_name,
+    blob_ref,
+    blob_refs,
+    name_blob,
+)
 from artelier.log.contract import FINDINGS_MAX, RESTORE, Report, View
 from artelier.log.event import GENESIS, commit_root, event_hash, names_messages
 from artelier.log.sqlite.connection import open_read_only, store_error
