@@ -63,7 +63,7 @@ from artelier.kernel.erasure import Erasure, Preview, collect, erase, writing_ke
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import ANY_FOLDER, Workspaces, is_granted
-from artelier.kernel.prompt.cache_forecast import CacheForecast, cache_forecast
+from artelier.kernel.prompt.provider_cache import CacheForecast, cache_forecast
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import content as read_content
 from artelier.kernel.queries.tenants import patterns_of

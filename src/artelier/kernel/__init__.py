@@ -10,8 +10,8 @@ from artelier.kernel.history.replay import Drive, Replayed, replay
 from artelier.kernel.policy import Policy, check_grants
 from artelier.kernel.prompt.conversation import Conversation, message_tokens
 from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
+from artelier.kernel.prompt.provider_cache import SharedPrefix, shared_prefix
 from artelier.kernel.prompt.renderer import Renderer
-from artelier.kernel.prompt.request import SharedPrefix, shared_prefix
 from artelier.kernel.queries.reports import receipt_of, receipts_of
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.rates import Rate

@@ -16,9 +16,9 @@ from artelier.errors import Conflict, InvalidRequest, RunEnded
 from artelier.kernel import Run, run_row
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
+from artelier.operations.graph.artifact_inclusion import Places, inclusions, names_shown, place_sections
 from artelier.operations.graph.effects import OperationOutcome, Turned, apply
 from artelier.operations.graph.failures import OperationStepFailed
-from artelier.operations.graph.inclusion import Places, inclusions, names_shown, place_sections
 from artelier.operations.graph.orchestrator import Hooked, Surroundings, fault_of, not_done, passages_of
 from artelier.operations.graph.plan import OperationPlan, plan, update_marks
 from artelier.operations.graph.scope import Situation

@@ -26,7 +26,7 @@ from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Blob, BlobRef, Store
 from artelier.log.queries import stream_events
 from artelier.operations import events as ev
-from artelier.operations.graph.inclusion import Places
+from artelier.operations.graph.artifact_inclusion import Places
 from artelier.operations.lore.activation import Active, LoreActivation, activate, with_names
 from artelier.operations.lore.entry_rules import LoreScene
 from artelier.operations.lore.schemas import Lorebook, ScannedText, read_form

@@ -20,7 +20,7 @@ from artelier.chat.turn.turn_inputs import TurnInputs
 from artelier.context import Section
 from artelier.errors import ArtelierError, Conflict, CorruptStore, NotFound, StoreUnavailable
 from artelier.kernel import Run
-from artelier.operations.graph.inclusion import wording
+from artelier.operations.graph.artifact_inclusion import wording
 from artelier.operations.graph.scope import Situation
 
 TALKATIVENESS = 0.5

@@ -40,8 +40,7 @@ from artelier.log import Blob, decode_stored
 from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
 from artelier.operations import events as ev
-from artelier.operations.graph.effects import OperationOutcome, Turned, apply
-from artelier.operations.graph.inclusion import (
+from artelier.operations.graph.artifact_inclusion import (
     InclusionFailed,
     around,
     inclusions,
@@ -49,6 +48,7 @@ from artelier.operations.graph.inclusion import (
     place_sections,
     wording,
 )
+from artelier.operations.graph.effects import OperationOutcome, Turned, apply
 from artelier.operations.graph.orchestrator import (
     Hooked,
     Surroundings,

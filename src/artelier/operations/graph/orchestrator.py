@@ -18,6 +18,7 @@ from artelier.errors import ArtelierError, Conflict, CorruptStore, Flow, RunStop
 from artelier.kernel import Run
 from artelier.log import Blob
 from artelier.operations import events as ev
+from artelier.operations.graph.artifact_inclusion import unseen
 from artelier.operations.graph.effects import (
     OperationOutcome,
     WishedEffect,
@@ -26,7 +27,6 @@ from artelier.operations.graph.effects import (
     wishes_of,
 )
 from artelier.operations.graph.failures import mask_secrets
-from artelier.operations.graph.inclusion import unseen
 from artelier.operations.graph.plan import Slot
 from artelier.operations.graph.scope import Art, ArtState, Situation
 from artelier.operations.kinds import OperationKind, kind_named

@@ -16,7 +16,7 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
-from artelier.operations.graph.inclusion import wording
+from artelier.operations.graph.artifact_inclusion import wording
 from artelier.operations.kinds.contract import (
     SHOWN_CHARS,
     OperationCall,
