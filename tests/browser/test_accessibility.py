@@ -31,6 +31,7 @@ SCREENS = (
     "Costs",
     "Settings",
 )
+SIZES = ((1440, 900), (1024, 768), (390, 844))
 TABS = ("Live stream", "Context", "Decisions", "Ledger", "Timeline")
 
 
@@ -168,3 +169,51 @@ def test_a_goal_needs_no_pointer(served: Served, sign_in: SignIn, shot: Shot) ->
     expect(hand.console.get_by_role("tabpanel", name="Decisions")).to_contain_text("use_tool")
     shot(page, "keyboard")
     audit.verdict()
+
+
+def test_no_screen_scrolls_the_page_and_every_screen_has_its_name_in_the_rail(
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(lived_in.server.link())
+    hand = Hand(page)
+    scrolls: list[str] = []
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        for screen in ("Goals", "Overview" if width < 768 else "Canvas", *SCREENS[2:]):
+            hand.go(screen)
+            size = page.evaluate(
+                "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+            )
+            if size != [width, height]:
+                scrolls.append(f"{screen} at {width}x{height}: {size}")
+            shot(page, f"size-{screen.lower()}-{width}")
+        rail = page.get_by_role("navigation", name="Screens")
+        assert "Goals" in rail.inner_text() and "Chat" in rail.inner_text()
+    assert not scrolls
+
+
+def test_the_focus_goes_where_the_eye_goes(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
+    page = sign_in(lived_in.server.link())
+    hand = Hand(page)
+    hand.go("Canvas")
+    page.get_by_role("button", name="Close the console").click()
+    expect(hand.console.get_by_role("tab")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_role("button", name="Open the console")).to_be_visible()
+    page.keyboard.press("Control+j")
+    expect(hand.console.get_by_role("tab", name="Live stream")).to_be_focused()
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("new goal")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Goal", exact=True)).to_be_focused()
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("Analyst")
+    page.get_by_role("option").filter(has_text="Analyst").first.click()
+    expect(page.locator("[data-inspector]")).to_be_focused()
+    expect(hand.inspector).to_contain_text("Analyst")
+
+    hand.go("Runs")
+    rows = page.get_by_role("table", name="Runs").get_by_role("row")
+    assert sum(row.get_attribute("tabindex") == "0" for row in rows.all()) == 1

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from artelier import Policy
+from artelier import Kernel, ModelRequest, Policy
+from artelier.testing import ScriptedModel
+from artelier.tools.built_in import ask_tool
 from tests.browser.axe import Audit
 from tests.browser.conftest import SALES, Shot, SignIn
 from tests.browser.hand import Hand
 from tests.browser.inside import inside, offline
+from tests.missions.task_stage import REPORT, approve, decide, title_of, write
 
 pytestmark = pytest.mark.slow
+
+SEEN_WITHIN_MS = 5_000
+"""From an answer to its effect on the page. One second alone; tests share their cores with others."""
 
 
 def test_calls_are_denied_edited_and_approved(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
@@ -83,3 +90,44 @@ def _look_at_the_end(hand: Hand, task: str, shot: Shot) -> None:
     assert steps[refused - 1]["decision"]["tool"] == "query_sql"
     told = hand.text("runs", task, "prompt", step=f"c{refused + 1}/decision")
     assert "Not this one." in told
+
+
+def _asks_first(request: ModelRequest) -> Any:
+    """A model that asks a person before it writes."""
+    title = title_of(request)
+    if title == "Verdict":
+        return approve(request)
+    if title == "content":
+        return REPORT
+    if "Result of iteration 1" in "\n".join(message.text for message in request.messages):
+        return write()
+    return decide("use_tool", tool="ask_person", input={"question": "Which quarter is meant?"})
+
+
+def test_an_open_question_is_answered_in_words_and_seen_at_once(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    def opened(path: Path) -> Kernel:
+        return Kernel.open(path, models={"m": ScriptedModel(_asks_first)}, tools=[ask_tool()], environ={})
+
+    with inside(tmp_path, opened, model="m") as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        hand.post("agents", body={"id": "team/asker", "name": "Asker", "model": "m"})
+        body = {"id": "tasks/ask", "goal": "Report on sales.", "success_criteria": "- It is good."}
+        hand.post("tasks", body={**body, "assigned_agent_id": "team/asker"})
+        waiting = page.get_by_role("region", name="Waiting for a person")
+        expect(waiting).to_contain_text("Which quarter is meant?")
+        audit.look("an open question")
+        shot(page, "open-question")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("answer what waits")
+        page.keyboard.press("Enter")
+        field = waiting.get_by_role("textbox", name="Your answer to Asker")
+        expect(field).to_be_focused()
+        page.keyboard.type("The third.")
+        page.keyboard.press("Enter")
+        expect(waiting).to_have_count(0, timeout=SEEN_WITHIN_MS)
+        hand.until("tasks", "tasks/ask", status="done")
+        assert "The third." in hand.text("runs", "tasks/ask", "prompt", step="c2/decision")
+        audit.verdict()

@@ -85,6 +85,7 @@ export function useStage(graph: Graph, view: Box | null, mission: string): Stage
       newest: around(mine.flatMap((thing) => next.boxes.get(thing.node) ?? [])),
     };
     // `shape` and `memberships` say all of the scene that places depend on.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [shape, memberships, moved, newestMission]);
 
   const boxes = useMemo(() => dragged(scene, layout.boxes, drag), [scene, layout, drag]);

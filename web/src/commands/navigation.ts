@@ -1,8 +1,9 @@
 import { navigate } from "@/shell/route";
+import { focusConsole, focusInspector } from "@/shell/focus";
 import { builtScreens } from "@/shell/screens";
 import { isPanelBuilt } from "@/shell/panels";
 import { setUi, type Theme } from "@/state/ui";
-import { type Command, no, YES } from "./command";
+import { type Command, type CommandState, no, YES } from "./command";
 
 const go: readonly Command[] = builtScreens().map((screen) => ({
   id: `go.${screen.id}`,
@@ -32,7 +33,10 @@ const panels: readonly Command[] = [
           group: "View",
           shortcut: "mod+i",
           enabled: () => YES,
-          run: () => setUi((state) => ({ isInspectorOpen: !state.isInspectorOpen })),
+          run: ({ ui }: CommandState) => {
+            setUi({ isInspectorOpen: !ui.isInspectorOpen });
+            if (!ui.isInspectorOpen) focusInspector();
+          },
         },
       ]
     : []),
@@ -44,7 +48,10 @@ const panels: readonly Command[] = [
           group: "View",
           shortcut: "mod+j",
           enabled: () => YES,
-          run: () => setUi((state) => ({ isConsoleOpen: !state.isConsoleOpen })),
+          run: ({ ui }: CommandState) => {
+            setUi({ isConsoleOpen: !ui.isConsoleOpen });
+            if (!ui.isConsoleOpen) focusConsole();
+          },
         },
       ]
     : []),

@@ -1,5 +1,7 @@
-import { allTasks, liveAgents, madeArtifacts, liveMembranes } from "@/projection/vitals";
+import { allTasks, liveAgents, madeArtifacts, liveMembranes, missions } from "@/projection/vitals";
+import { href, navigate } from "@/shell/route";
 import { type SelectionKind, select } from "@/state/ui";
+import { focusInspector } from "@/shell/focus";
 import { type CommandState, type Enabled, YES } from "./command";
 import { allCommands, runCommand } from "./registry";
 
@@ -32,6 +34,11 @@ export function paletteEntries(state: CommandState): readonly PaletteEntry[] {
     .sort((a, b) => Number(b.enabled.ok) - Number(a.enabled.ok));
   const { graph } = state;
   const things = [
+    ...missions(graph).map(({ id }) => ({
+      ...thing("mission", id, graph.runs.get(id)?.goal ?? ""),
+      group: "goal",
+      run: () => navigate(href("goals", id)),
+    })),
     ...liveAgents(graph).map((one) => thing("agent", one.id, one.name)),
     ...allTasks(graph).map((one) => thing("task", one.id, one.goal)),
     ...liveMembranes(graph).map((one) => thing("membrane", one.id, one.name)),
@@ -48,6 +55,9 @@ function thing(kind: SelectionKind, id: string, name: string): PaletteEntry {
     shortcut: undefined,
     text: `${name} ${id} ${kind}`,
     enabled: YES,
-    run: () => select(kind, id),
+    run: () => {
+      select(kind, id);
+      focusInspector();
+    },
   };
 }

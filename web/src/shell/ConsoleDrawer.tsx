@@ -6,6 +6,7 @@ import { DownIcon, UpIcon } from "@/ui/icons/icons";
 import { Resizer } from "@/ui/Resizer";
 import { Skeleton } from "@/ui/Skeleton";
 import { Boundary } from "./Boundary";
+import { focusConsole } from "./focus";
 import { panels } from "./panels";
 import { useRoute } from "./route";
 import { useIsPhone } from "./useIsPhone";
@@ -34,6 +35,7 @@ export function ConsoleDrawer() {
   return (
     <section
       aria-label="Console"
+      data-console
       className={cx("bg-panel", isPhone && isOpen ? "flex min-h-0 flex-1 flex-col" : "shrink-0")}
     >
       {isOpen && isPhone && <h1 className="sr-only">Console</h1>}
@@ -67,7 +69,10 @@ export function ConsoleDrawer() {
             size="small"
             aria-expanded={isOpen}
             icon={isOpen ? <DownIcon /> : <UpIcon />}
-            onClick={() => setUi({ isConsoleOpen: !isOpen })}
+            onClick={() => {
+              setUi({ isConsoleOpen: !isOpen });
+              if (!isOpen) focusConsole();
+            }}
           />
         </div>
         {isOpen && (

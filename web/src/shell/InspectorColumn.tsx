@@ -18,7 +18,7 @@ export function InspectorColumn() {
   const width = useUi((state) => state.inspectorWidth);
   const Inspector = panels.inspector;
   const { screen } = useRoute();
-  if (Inspector === null || !isOpen || (screen === "goals" && selection === null)) return null;
+  if (Inspector === null || !isOpen || (screen !== "canvas" && selection === null)) return null;
   return (
     <aside
       aria-label="Inspector"
@@ -46,7 +46,9 @@ export function InspectorColumn() {
         Back to the screen
       </button>
       <div
-        className="min-h-0 min-w-0 flex-1 overflow-auto scroll-thin max-tablet:!w-full"
+        data-inspector
+        tabIndex={-1}
+        className="min-h-0 min-w-0 flex-1 overflow-auto outline-none scroll-thin max-tablet:!w-full"
         style={{ width: Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)) }}
       >
         <Boundary what="The inspector" retryKey={`${selection?.kind ?? ""} ${selection?.id ?? ""}`}>

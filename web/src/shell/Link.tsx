@@ -8,6 +8,7 @@ interface LinkProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
 /** A link within the page; with Ctrl, Cmd or the middle button it opens a new tab as links do. */
 export function Link({ to, onClick, ...rest }: LinkProps) {
   return (
+    // eslint-disable-next-line jsx-a11y/anchor-has-content -- it comes with the other properties
     <a
       {...rest}
       href={to}

@@ -1,5 +1,4 @@
 import { cx } from "@/ui/cx";
-import { Tooltip } from "@/ui/Tooltip";
 import { Link } from "./Link";
 import { PhoneNav } from "./PhoneNav";
 import { useRoute } from "./route";
@@ -23,15 +22,15 @@ function SideRail({ isCurrent }: { readonly isCurrent: (screen: Screen) => boole
     <nav
       aria-label="Screens"
       className={cx(
-        "flex w-13 shrink-0 flex-col items-center gap-1 overflow-y-auto border-r border-line bg-panel py-2.5",
+        "flex w-19 shrink-0 flex-col items-stretch gap-0.5 overflow-y-auto border-r border-line bg-panel px-1.5 py-2.5 scroll-thin desktop:w-33 desktop:px-2",
         "[grid-area:rail]",
       )}
     >
-      <span
-        aria-hidden="true"
-        className="mb-2.5 grid size-8 shrink-0 place-items-center rounded-control bg-accent text-15 font-bold text-accent-ink"
-      >
-        A
+      <span aria-hidden="true" className="mb-2 flex items-center gap-2.5 self-center desktop:self-start">
+        <span className="grid size-8 shrink-0 place-items-center rounded-control bg-accent text-15 font-bold text-accent-ink">
+          A
+        </span>
+        <span className="hidden text-15 font-semibold desktop:inline">Artelier</span>
       </span>
       {screens
         .filter((screen) => screen.id !== "settings")
@@ -49,20 +48,19 @@ function SideRail({ isCurrent }: { readonly isCurrent: (screen: Screen) => boole
 function RailLink({ screen, isCurrent }: { readonly screen: Screen; readonly isCurrent: boolean }) {
   const Icon = screen.icon;
   return (
-    <Tooltip text={screen.label} shortcut={screen.shortcut ?? undefined} side="right">
-      <Link
-        to={screen.path}
-        aria-label={screen.label}
-        aria-current={isCurrent ? "page" : undefined}
-        className={cx(
-          "grid size-9 shrink-0 place-items-center rounded-control",
-          isCurrent
-            ? "bg-panel-2 text-ink shadow-[inset_2px_0_0_var(--accent)]"
-            : "text-ink-3 hover:bg-panel-2 hover:text-ink",
-        )}
-      >
-        <Icon size={18} />
-      </Link>
-    </Tooltip>
+    <Link
+      to={screen.path}
+      aria-current={isCurrent ? "page" : undefined}
+      aria-keyshortcuts={screen.shortcut ?? undefined}
+      className={cx(
+        "flex shrink-0 flex-col items-center gap-0.5 rounded-control py-1 text-11 -outline-offset-2 desktop:h-8 desktop:flex-row desktop:gap-2.5 desktop:px-2 desktop:text-13",
+        isCurrent
+          ? "bg-panel-2 font-medium text-ink shadow-[inset_2px_0_0_var(--accent)]"
+          : "text-ink-2 hover:bg-panel-2 hover:text-ink",
+      )}
+    >
+      <Icon size={16} />
+      {screen.label}
+    </Link>
   );
 }

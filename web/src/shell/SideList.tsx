@@ -5,6 +5,7 @@ import { cx } from "@/ui/cx";
 import { PlusIcon } from "@/ui/icons/icons";
 import { Select } from "@/ui/Select";
 import { Skeleton } from "@/ui/Skeleton";
+import { useOneStop } from "@/ui/useOneStop";
 import { CommandButton } from "./CommandButton";
 import { Link } from "./Link";
 import { href, navigate } from "./route";
@@ -59,6 +60,7 @@ interface LinesProps<Line> extends Pick<SideListProps<Line>, "noun" | "current" 
 function Lines<Line extends { readonly id: string }>(props: LinesProps<Line>) {
   const { noun, lines, current, about, titleOf } = props;
   const nameOf = (one: Line) => titleOf?.(one) || one.id;
+  const stop = useOneStop<HTMLUListElement>();
   if (lines.length === 0) return <p className="p-1 text-12 text-ink-2">No {noun} yet.</p>;
   const options = lines.map((one) => ({ value: one.id, label: nameOf(one) }));
   return (
@@ -71,7 +73,10 @@ function Lines<Line extends { readonly id: string }>(props: LinesProps<Line>) {
         onChange={(id) => navigate(href(noun, id))}
         className="min-w-0 flex-1 @min-[720px]:hidden"
       />
-      <ul className="hidden min-h-0 flex-1 flex-col gap-0.5 overflow-auto scroll-thin @min-[720px]:flex">
+      <ul
+        {...stop}
+        className="hidden min-h-0 flex-1 flex-col gap-0.5 overflow-auto scroll-thin @min-[720px]:flex"
+      >
         {lines.map((one) => (
           <li key={one.id}>
             <Link

@@ -19,7 +19,7 @@ export function TopBar() {
   const canResume = useCommand("run.resume_all").enabled.ok;
   return (
     <header className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 border-b border-line bg-panel px-4 py-2 [grid-area:top]">
-      <div className="flex min-w-60 flex-1 items-center gap-2">
+      <div className="flex min-w-60 flex-1 items-center gap-2 max-tablet:basis-full">
         {Goal === null ? (
           <SearchButton />
         ) : (
@@ -32,7 +32,10 @@ export function TopBar() {
       <div role="group" aria-label="All runs" className="flex gap-2">
         {(canPause || !canResume) && <CommandButton id="run.pause_all" icon={<PauseIcon size={12} />} />}
         {canResume && <CommandButton id="run.resume_all" icon={<PlayIcon size={12} />} />}
-        <CommandButton id="run.step" icon={<StepIcon size={12} />} />
+        {/* A step takes what is paused further; on a phone it is shown only then. */}
+        <span className={canResume ? "contents" : "hidden tablet:contents"}>
+          <CommandButton id="run.step" icon={<StepIcon size={12} />} />
+        </span>
         <CommandButton id="run.stop_all" variant="danger" icon={<StopIcon size={10} />} />
       </div>
       <Vitals />
@@ -78,7 +81,7 @@ function MissionChoice() {
       value={options.some((one) => one.value === mission) ? mission : ""}
       options={[{ value: "", label: "All goals" }, ...options]}
       onChange={(chosen) => setUi({ mission: chosen })}
-      className="w-36"
+      className="w-24 flex-1 tablet:w-36 tablet:flex-none"
     />
   );
 }

@@ -72,6 +72,7 @@ export function Dialog({ title, onClose, children, footer, width = "normal", bar
       className="fixed inset-0 z-40 grid place-items-start justify-items-center overflow-auto bg-veil p-4 pt-[12vh]"
       onPointerDown={(event) => event.target === event.currentTarget && onClose()}
     >
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- Escape and Tab of all within */}
       <div
         ref={panel}
         role="dialog"

@@ -89,6 +89,7 @@ export function Menu({ label, icon, text, items, align = "left" }: MenuProps) {
         {text}
       </button>
       {isOpen && (
+        // eslint-disable-next-line jsx-a11y/interactive-supports-focus -- its items have the focus
         <div
           ref={list}
           id={id}

@@ -44,6 +44,7 @@ export function Resizer({
   };
 
   return (
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- a separator with a value is a control
     <div
       role="separator"
       tabIndex={0}

@@ -2,6 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useMemo, useRef, useState } from "react";
 import { cx } from "./cx";
 import { DownIcon, UpIcon } from "./icons/icons";
+import { useRowStop } from "./useRowStop";
 
 export interface Column<Row> {
   readonly id: string;
@@ -71,6 +72,9 @@ export function Table<Row>({
     initialRect: { width: 800, height: 600 },
   });
   const items = virtual.getVirtualItems();
+  const rowStop = useRowStop(scroller, (index) => virtual.scrollToIndex(index));
+  const ids = useMemo(() => shown.map(rowId), [shown, rowId]);
+  const stop = [rowStop.last, selected, ids[0]].find((id) => typeof id === "string" && ids.includes(id));
   const above = items[0]?.start ?? 0;
   const below = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
 
@@ -100,18 +104,23 @@ export function Table<Row>({
           {items.map((item) => {
             const row = shown[item.index];
             if (row === undefined) return null;
-            const id = rowId(row);
+            const id = ids[item.index] ?? "";
             return (
               <tr
                 key={id}
                 aria-rowindex={item.index + 2}
                 aria-selected={onSelect === undefined ? undefined : id === selected}
-                tabIndex={onSelect === undefined ? undefined : 0}
+                tabIndex={onSelect === undefined ? undefined : id === stop ? 0 : -1}
                 style={{ height: ROW_PX }}
                 onClick={onSelect && (() => onSelect(row))}
+                onFocus={onSelect && (() => rowStop.keep(id))}
                 onKeyDown={
                   onSelect &&
-                  ((event) => event.key === "Enter" && event.target === event.currentTarget && onSelect(row))
+                  ((event) => {
+                    if (event.target !== event.currentTarget) return;
+                    if (event.key === "Enter") onSelect(row);
+                    else rowStop.move(event, item.index, shown.length - 1);
+                  })
                 }
                 className={cx(
                   "border-b border-line -outline-offset-2",

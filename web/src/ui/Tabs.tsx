@@ -46,6 +46,7 @@ export function Tabs({ label, tabs, selected, onSelect, aside, className }: Tabs
   return (
     <div className={cx("flex min-h-0 flex-col", className)}>
       <div className="flex shrink-0 items-center gap-4 border-b border-line px-4">
+        {/* eslint-disable-next-line jsx-a11y/interactive-supports-focus -- its tabs have the focus */}
         <div
           ref={list}
           role="tablist"

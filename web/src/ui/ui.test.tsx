@@ -21,6 +21,7 @@ import { Slider } from "./Slider";
 import { Split } from "./Split";
 import { Switch } from "./Switch";
 import { type Column, Table } from "./Table";
+import { useOneStop } from "./useOneStop";
 import { Tabs } from "./Tabs";
 import { TextField } from "./TextField";
 import { Toasts } from "./Toasts";
@@ -287,6 +288,37 @@ test("a slider is a native range that says its value and what is used", () => {
   expect(container.querySelector<HTMLElement>("[data-used]")?.style.width).toBe("25%");
 });
 
+function Lines({ names }: { readonly names: readonly string[] }) {
+  return (
+    <ul {...useOneStop<HTMLUListElement>()}>
+      {names.map((name) => (
+        <li key={name}>
+          <a href={`/${name}`} aria-current={name === "b" ? "page" : undefined}>
+            {name}
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+test("a list of links is one stop of Tab, at what is current or had the focus last", async () => {
+  const user = userEvent.setup();
+  const { rerender } = render(<Lines names={["a", "b", "c"]} />);
+  await user.tab();
+  expect(document.activeElement?.textContent).toBe("b");
+  await user.keyboard("{ArrowDown}");
+  expect(document.activeElement?.textContent).toBe("c");
+  await user.keyboard("{Home}{ArrowUp}");
+  expect(document.activeElement?.textContent).toBe("a");
+
+  rerender(<Lines names={["new", "a", "b"]} />);
+  const stops = screen.getAllByRole("link").filter((link) => link.tabIndex === 0);
+  expect(stops.map((link) => link.textContent)).toEqual(["a"]);
+  await user.tab();
+  expect(document.activeElement).toBe(document.body);
+});
+
 describe("Table", () => {
   const order = () =>
     screen
@@ -322,6 +354,29 @@ describe("Table", () => {
     expect(screen.getAllByRole("row").length).toBeGreaterThan(5);
     expect(screen.getAllByRole("row").length).toBeLessThan(60);
     expect(screen.getByRole("table").getAttribute("aria-rowcount")).toBe("10001");
+  });
+
+  test("is one stop of Tab, in which the arrows move", async () => {
+    const user = userEvent.setup();
+    render(
+      <Table
+        label="Agents"
+        columns={COLUMNS}
+        rows={AGENTS}
+        rowId={(one) => one.name}
+        onSelect={vi.fn()}
+        selected="analyst"
+      />,
+    );
+    const [, writer, analyst] = screen.getAllByRole("row");
+    expect([writer?.tabIndex, analyst?.tabIndex]).toEqual([-1, 0]);
+
+    analyst?.focus();
+    await user.keyboard("{ArrowUp}");
+    expect(document.activeElement).toBe(writer);
+    expect([writer?.tabIndex, analyst?.tabIndex]).toEqual([0, -1]);
+    await user.keyboard("{End}");
+    expect(document.activeElement).toBe(analyst);
   });
 
   test("opens a row by click and by Enter", async () => {

@@ -7,7 +7,7 @@ import { Skeleton } from "@/ui/Skeleton";
 import { TextField } from "@/ui/TextField";
 import { dayAndTime } from "@/ui/time";
 import { eventLog } from "@/state/log";
-import { headline, type Matter, readArguments, shown } from "./inbox";
+import { headline, isOpenQuestion, type Matter, readArguments, shown } from "./inbox";
 import { useAnswer } from "./useAnswer";
 
 interface ApprovalDialogProps {
@@ -24,6 +24,7 @@ export function ApprovalDialog({ matter, onClose }: ApprovalDialogProps) {
   const canEdit = matter.isWhole && matter.args !== undefined;
   const isEdited = canEdit && text !== original;
   const read = readArguments(text, matter.args);
+  const isAnswered = isOpenQuestion(matter) && note.trim() !== "";
   const closeIf = async (answered: Promise<boolean>) => {
     if (await answered) onClose();
   };
@@ -44,7 +45,7 @@ export function ApprovalDialog({ matter, onClose }: ApprovalDialogProps) {
             onClick={() => void closeIf(deny(note))}
           />
           <ActionButton
-            label={isEdited ? "Approve with changes" : "Approve"}
+            label={isEdited ? "Approve with changes" : isAnswered ? "Answer" : "Approve"}
             variant="primary"
             may={unless(may, isEdited && read.error)}
             busy={busy}
@@ -76,7 +77,7 @@ export function ApprovalDialog({ matter, onClose }: ApprovalDialogProps) {
           </pre>
         )}
         <TextField
-          label="Note"
+          label={isOpenQuestion(matter) ? "Your answer" : "Note"}
           rows={2}
           value={note}
           disabled={!may.ok}

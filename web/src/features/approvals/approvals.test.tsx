@@ -114,6 +114,24 @@ test("what waits is in sight with what it is about, and goes when it is settled"
   expect(screen.queryByRole("region")).toBeNull();
 });
 
+test("a question in words is answered in words, where it stands", async () => {
+  const user = userEvent.setup();
+  const question = { ...ASKED, question: "Which quarter is meant?", details: {} };
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    if (init.method === "POST") sent.push({ url, body: JSON.parse(String(init.body)) as unknown });
+    return Promise.resolve(new Response(JSON.stringify({ items: [question], next: null })));
+  });
+  show(asking());
+  const inbox = screen.getByRole("region", { name: "Waiting for a person" });
+  expect(await within(inbox).findByText(/Which quarter is meant/)).toBeTruthy();
+  await user.type(within(inbox).getByRole("textbox"), " the third ");
+  await user.click(within(inbox).getByRole("button", { name: "Answer" }));
+
+  expect(sent.map((one) => one.body)).toEqual([
+    { step: "c2/tool/approval", decision: "approve", note: "the third" },
+  ]);
+});
+
 test("the dialog shows what a person must know, and approves with other arguments and a note", async () => {
   const user = userEvent.setup();
   show(asking());

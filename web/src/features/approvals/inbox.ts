@@ -115,6 +115,11 @@ export function headline(matter: Matter): string {
   return `asks: ${matter.question}`;
 }
 
+/** Return True for a question in words, which is answered in words; a call of a tool is allowed or not. */
+export function isOpenQuestion(matter: Matter): boolean {
+  return matter.kind === "question" && matter.tool === "";
+}
+
 /** Arguments as a person edits them. */
 export function shown(args: unknown): string {
   return JSON.stringify(args ?? null, null, 2);

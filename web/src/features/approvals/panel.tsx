@@ -3,9 +3,11 @@ import { setUi } from "@/state/ui";
 import { Badge } from "@/ui/Badge";
 import { ActionButton } from "@/shell/ActionButton";
 import { Button } from "@/ui/Button";
+import { cx } from "@/ui/cx";
 import { WarnIcon } from "@/ui/icons/icons";
+import { TextField } from "@/ui/TextField";
 import { ApprovalDialog } from "./ApprovalDialog";
-import { headline, type Matter } from "./inbox";
+import { headline, isOpenQuestion, type Matter } from "./inbox";
 import { OutcomeDialog } from "./OutcomeDialog";
 import { useAnswer } from "./useAnswer";
 import { useMatters } from "./useMatters";
@@ -23,6 +25,7 @@ export default function Approvals() {
   return (
     <section
       aria-label="Waiting for a person"
+      data-matters
       className="max-h-40 overflow-auto border-b border-warn bg-[color-mix(in_srgb,var(--warn)_10%,var(--panel))] scroll-thin"
     >
       <ul>
@@ -52,14 +55,16 @@ interface RowProps {
 
 function Row({ matter, count, onReview }: RowProps) {
   const { busy, error, may, approve, deny } = useAnswer(matter);
+  const [words, setWords] = useState("");
   const isQuestion = matter.kind === "question";
+  const isOpen = isOpenQuestion(matter);
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 px-4 py-1.5">
       <span className="text-warn">
         <WarnIcon />
       </span>
       {count > 0 && <Badge count={count} label="matters wait for a person" tone="warn" />}
-      <p className="min-w-40 flex-1 truncate">
+      <p className={cx("min-w-40 flex-1", isOpen ? "line-clamp-3" : "truncate")}>
         {isQuestion && <strong>{matter.who} </strong>}
         {headline(matter)}
         {!isQuestion && <span className="text-ink-2"> · {matter.who}</span>}
@@ -69,17 +74,41 @@ function Row({ matter, count, onReview }: RowProps) {
       </p>
       {error !== "" && <p className="w-full text-12 text-bad">{error}</p>}
       {isQuestion && (
-        <>
-          <ActionButton label="Deny" size="small" may={may} busy={busy} onClick={() => void deny("")} />
+        <form
+          className={cx("flex items-center gap-3", isOpen && "min-w-60 flex-1 max-tablet:w-full")}
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (may.ok && !busy) void approve(words.trim());
+          }}
+        >
+          {isOpen && (
+            <TextField
+              bare
+              label={`Your answer to ${matter.who}`}
+              placeholder="Your answer"
+              className="min-w-0 flex-1"
+              maxLength={20_000}
+              disabled={!may.ok}
+              value={words}
+              onChange={(event) => setWords(event.target.value)}
+            />
+          )}
           <ActionButton
-            label="Approve"
+            label="Deny"
+            size="small"
+            may={may}
+            busy={busy}
+            onClick={() => void deny(words.trim())}
+          />
+          <ActionButton
+            label={words.trim() === "" ? "Approve" : "Answer"}
+            type="submit"
             size="small"
             variant="primary"
             may={may}
             busy={busy}
-            onClick={() => void approve("")}
           />
-        </>
+        </form>
       )}
       <Button size="small" onClick={onReview}>
         {matter.kind === "launch" ? "Review plan" : "Review"}

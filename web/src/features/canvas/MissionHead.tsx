@@ -16,7 +16,13 @@ import { cx } from "@/ui/cx";
 export function MissionHead({ graph, mission }: { readonly graph: Graph; readonly mission: string }) {
   const selection = useUi((state) => state.selection);
   const shown = standing(graph, mission);
-  if (shown === null) return graph.missions.size > 0 ? <GoalChoice graph={graph} mission={mission} /> : null;
+  if (shown === null)
+    return graph.missions.size === 0 ? null : (
+      <section aria-label="Mission" className="flex min-h-11 items-center border-b border-line bg-panel pl-4">
+        <h2 className="min-w-0 flex-1 truncate text-15 font-semibold">Every goal on one canvas</h2>
+        <GoalChoice graph={graph} mission={mission} />
+      </section>
+    );
   const { word, meaning } = goalWords(shown.status);
   const isSelected = selection?.kind === "mission" && selection.id === shown.id;
   return (

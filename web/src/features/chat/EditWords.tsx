@@ -63,6 +63,7 @@ export function EditWords({ place, turn, kind, onClose }: EditWordsProps) {
     if (ok) onClose();
   };
   return (
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- Escape in any of its fields
     <form
       className="flex flex-col gap-2 rounded-card bg-panel-2 p-3"
       onSubmit={(event) => {

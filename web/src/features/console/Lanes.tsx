@@ -38,6 +38,8 @@ export function Lanes({ marks, events, index, onGo }: LanesProps) {
             {/* As wide as the thumb's way: half a thumb of room on both sides. */}
             <span aria-hidden="true" className="relative mx-1.75 block h-4 border-b border-line">
               {mine.map((bucket) => (
+                // The slider below goes to the same places by keyboard.
+                // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions
                 <span
                   key={bucket.column}
                   title={`${bucket.count} · ${label}`}

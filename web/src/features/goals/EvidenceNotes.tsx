@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef, useState } from "react";
 import { idOf, shortName } from "@/projection/event";
 import { select } from "@/state/ui";
+import { plainText } from "@/ui/markdown/parse";
 import type { Evidence } from "./evidence";
 import type { Mark } from "./useMarks";
 
@@ -32,7 +33,7 @@ export function EvidenceNotes({ evidence, marks }: EvidenceNotesProps) {
               <b className="line-clamp-3 font-semibold break-words text-ink">
                 {one.number} · {one.criterion}
               </b>
-              <span className="line-clamp-4 break-words">“{one.quote}”</span>
+              <span className="line-clamp-4 break-words">“{plainText(one.quote)}”</span>
               <span className="num block truncate text-ink-3">{shortName(one.ref)}</span>
             </button>
           </li>

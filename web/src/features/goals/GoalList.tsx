@@ -8,12 +8,14 @@ import { Status } from "@/ui/Badge";
 import { Button } from "@/ui/Button";
 import { cx } from "@/ui/cx";
 import { Skeleton } from "@/ui/Skeleton";
+import { useOneStop } from "@/ui/useOneStop";
 import { NewGoal } from "./NewGoal";
 import { statusWord } from "./outcome";
 import { type GoalLine, useGoals } from "./useGoals";
 
 /** All goals, the newest first: what each is, where it stands and what it cost. */
 export function GoalList({ current }: { readonly current: string | null }) {
+  const stop = useOneStop<HTMLUListElement>();
   const { data, error, refetch } = useGoals();
   return (
     <nav
@@ -36,7 +38,7 @@ export function GoalList({ current }: { readonly current: string | null }) {
       ) : data.items.length === 0 ? (
         <p className="p-2 text-12 text-ink-2">No goal yet. Type one into the bar above and press Plan.</p>
       ) : (
-        <ul className="flex min-h-0 flex-col gap-0.5 overflow-auto scroll-thin">
+        <ul {...stop} className="flex min-h-0 flex-col gap-0.5 overflow-auto scroll-thin">
           {data.items.map((one) => (
             <Line key={one.id} goal={one} isCurrent={one.id === current} />
           ))}

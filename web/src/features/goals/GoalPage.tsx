@@ -23,7 +23,7 @@ export function GoalPage({ id }: { readonly id: string }) {
   return (
     <div className="flex h-full flex-col">
       <GoalHead goal={goal} judged={outcome.kind === "done"} />
-      <div className="grid min-h-0 flex-1 auto-rows-max grid-cols-1 overflow-auto scroll-thin @min-[1000px]:auto-rows-[minmax(0,1fr)] @min-[1000px]:grid-cols-[minmax(0,1fr)_21rem] @min-[1000px]:overflow-hidden">
+      <div className="grid min-h-0 flex-1 auto-rows-max grid-cols-1 overflow-auto scroll-thin @min-[1000px]:auto-rows-[minmax(0,1fr)] @min-[1000px]:grid-cols-[minmax(0,1fr)_19rem] @min-[1000px]:overflow-hidden">
         <div className="@container min-w-0 overflow-x-clip px-5 py-5 @min-[1000px]:overflow-y-auto @min-[1000px]:px-8 @min-[1000px]:scroll-thin">
           <div className="flex flex-col gap-5">
             {outcome.kind !== "done" && <OutcomeCard goal={goal} outcome={outcome} />}

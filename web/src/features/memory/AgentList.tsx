@@ -8,10 +8,12 @@ import { EmptyState } from "@/ui/EmptyState";
 import { ErrorState } from "@/ui/ErrorState";
 import { AgentIcon, MemoryIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
+import { useOneStop } from "@/ui/useOneStop";
 import { useAgents } from "./useAgents";
 
 /** Whose memory is shown. */
 export function AgentList({ current }: { readonly current: string | null }) {
+  const stop = useOneStop<HTMLUListElement>();
   const { lines, isLoading, error, retry, hasMore, more } = useAgents();
   if (error !== null) {
     const { title, advice } = inWords(error);
@@ -27,7 +29,7 @@ export function AgentList({ current }: { readonly current: string | null }) {
   }
   return (
     <nav aria-label="Agents">
-      <ul>
+      <ul {...stop}>
         {lines.map(({ agent, entries }) => (
           <li key={agent}>
             <Link

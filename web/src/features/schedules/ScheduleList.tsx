@@ -8,11 +8,13 @@ import { Button } from "@/ui/Button";
 import { cx } from "@/ui/cx";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
+import { useOneStop } from "@/ui/useOneStop";
 import { dayAndTime } from "@/ui/time";
 import { KEY, NEWS, type Schedule, standing, timesOf } from "./words";
 
 /** All schedules, with their next times. */
 export function ScheduleList({ current }: { readonly current: string | null }) {
+  const stop = useOneStop<HTMLUListElement>();
   useRefresh(NEWS, KEY);
   const query = useInfiniteQuery({
     queryKey: [...KEY, "list"],
@@ -35,7 +37,7 @@ export function ScheduleList({ current }: { readonly current: string | null }) {
   }
   return (
     <nav aria-label="Schedules">
-      <ul>
+      <ul {...stop}>
         {schedules.map((one) => (
           <li key={one.id}>
             <Link

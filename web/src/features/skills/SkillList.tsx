@@ -8,6 +8,7 @@ import { EmptyState } from "@/ui/EmptyState";
 import { ErrorState } from "@/ui/ErrorState";
 import { ToolIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
+import { useOneStop } from "@/ui/useOneStop";
 import { useSkills } from "./useSkills";
 import { type Status, statusWords } from "./words";
 
@@ -17,6 +18,7 @@ interface SkillListProps {
 }
 
 export function SkillList({ status, current }: SkillListProps) {
+  const stop = useOneStop<HTMLUListElement>();
   const { skills, isLoading, error, retry, hasMore, more } = useSkills(status);
   if (error !== null) {
     const { title, advice } = inWords(error);
@@ -37,7 +39,7 @@ export function SkillList({ status, current }: SkillListProps) {
   }
   return (
     <nav aria-label="Skills">
-      <ul>
+      <ul {...stop}>
         {skills.map((skill) => (
           <li key={skill.id}>
             <Link

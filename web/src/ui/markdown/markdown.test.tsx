@@ -2,7 +2,7 @@ import { render, screen } from "@testing-library/react";
 import { expect, test } from "vitest";
 import { expectAccessible } from "../../../tests/axe";
 import { Markdown } from "./Markdown";
-import { NODES_MAX, parseMarkdown } from "./parse";
+import { NODES_MAX, parseMarkdown, plainText } from "./parse";
 
 const REPORT = `# Findings
 
@@ -26,6 +26,13 @@ SELECT "*" FROM t
 ---
 
 [source](https://example.org/a) and [bad](javascript:alert)`;
+
+test("the words of a report stand without its signs", () => {
+  expect(plainText("- The total `revenue` **fell by *8* %**\n- [more](https://example.org)")).toBe(
+    "The total revenue fell by 8 % more",
+  );
+  expect(plainText("a | b\n--- | ---\n1 | 2\n\n***\n\n> `x`")).toBe("a · b 1 · 2 x");
+});
 
 test("a report is read into its blocks", () => {
   expect(parseMarkdown(REPORT).map((block) => block.kind)).toEqual([
