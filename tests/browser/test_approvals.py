@@ -17,7 +17,7 @@ from tests.browser.axe import Audit
 from tests.browser.conftest import SALES, Shot, SignIn
 from tests.browser.hand import Hand
 from tests.browser.inside import inside, offline
-from tests.missions.task_stage import REPORT, approve, decide, title_of, write
+from tests.missions.task_stage import approve, decide, title_of, write
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +98,7 @@ def _asks_first(request: ModelRequest) -> Any:
     if title == "Verdict":
         return approve(request)
     if title == "content":
-        return REPORT
+        return "# Sales\n\nThey went well in the third quarter."
     if "Result of iteration 1" in "\n".join(message.text for message in request.messages):
         return write()
     return decide("use_tool", tool="ask_person", input={"question": "Which quarter is meant?"})
