@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -131,15 +132,18 @@ async def _read_pdf(content: bytes) -> MediaFacts:
     return MediaFacts(content=content, header=MediaHeader(media_type=PDF), pages=pages, text=text)
 
 
-async def keep_medium(tenant: str, key: DataKey, facts: MediaFacts) -> KeptMedium:
-    """Name a medium and its text under a key; personal data in the text is replaced as in all that is stored.
+async def keep_medium(
+    tenant: str, key: DataKey, facts: MediaFacts, *, escape: Callable[[str, str], str]
+) -> KeptMedium:
+    """Name a medium and its text under a key; personal data in the text is replaced, as in all content.
 
-    Errors: those of `prepared_blob`.
+    `escape` makes what only looks like a placeholder none, in the text of a tenant: whoever wrote a PDF must not
+    name the values of others. Errors: those of `prepared_blob`.
     """
     ref, blob = await prepared_blob(tenant, key, facts.content)
     blobs, text_ref, text_bytes = [blob], None, 0
     if facts.text.strip():
-        text_ref, text = await prepared_blob(tenant, key, facts.text.encode())
+        text_ref, text = await prepared_blob(tenant, key, escape(tenant, facts.text).encode())
         blobs.append(text)
         text_bytes = len(text.content)
     medium = Medium(

@@ -172,7 +172,8 @@ class Run:
 
         async def make(full: str) -> tuple[ev.StepCompleted, list[Blob]]:
             facts = await inspect_medium(content)
-            kept = await keep_medium(self.tenant_id, self._core.key, facts)
+            escape = self._core.services.escape_placeholders
+            kept = await keep_medium(self.tenant_id, self._core.key, facts, escape=escape)
             ref, blobs = self._core.keep_json(msgspec.to_builtins(kept.medium.part))
             return ev.StepCompleted(key=full, name=ATTACH, result=ref), [*blobs, *kept.blobs]
 

@@ -8,24 +8,28 @@ answered is returned, and nothing is called.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+
+import msgspec
 
 from artelier.app import Kernel, TenantKernel, read_stream
+from artelier.artifacts.media.inspection import KeptMedium, inspect_medium, keep_medium
 from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
 from artelier.ids import OPERATOR, check_run_id
 from artelier.kernel import ModelResult
 from artelier.kernel.queries.steps import step_of
 from artelier.log.blobs import make_blob
-from artelier.ports.model import ModelReply
+from artelier.ports.model import ChatMessage, ModelReply, Part
 from artelier.server.openai_api.replies import ProgramAnswer, answer_of
-from artelier.server.openai_api.requests import AskedCall
+from artelier.server.openai_api.requests import INLINE, AskedCall, InlineMedium, refuse
 
 RUN = "artelier-run"
 SESSION = "artelier-session"
@@ -183,6 +187,7 @@ async def _work(
 ) -> ModelResult:
     """Take the step, in a run of its own or in one that stays open for the program's next call."""
     options = _options(asked, place)
+    options["messages"], options["media"] = await _with_media(desk, asked.messages)
     if place.is_kept:
         where = {"run_id": place.run_id, "tenant": desk.id}
         if on_delta is None:
@@ -192,6 +197,47 @@ async def _work(
         if on_delta is None:
             return await run.step_model(**options)
         return await read_stream(run.stream_model(**options), on_delta)
+
+
+async def _with_media(
+    desk: TenantKernel, messages: Sequence[ChatMessage]
+) -> tuple[tuple[ChatMessage, ...], tuple[KeptMedium, ...]]:
+    """Return messages that name their media, and the media, which are stored with the request.
+
+    Errors: `InvalidRequest` that names the piece.
+    """
+    kept: list[KeptMedium] = []
+    found: list[ChatMessage] = []
+    for message in messages:
+        if isinstance(message.content, str) or all(one.type != INLINE for one in message.content):
+            found.append(message)
+            continue
+        pieces: list[Part] = []
+        for piece in message.content:
+            if piece.type == INLINE:
+                kept.append(await keep_inline(desk, cast(InlineMedium, piece.data)))
+                piece = kept[-1].medium.part
+            pieces.append(piece)
+        found.append(msgspec.structs.replace(message, content=tuple(pieces)))
+    return tuple(found), tuple(kept)
+
+
+async def keep_inline(desk: TenantKernel, inline: InlineMedium) -> KeptMedium:
+    """Return a medium of a request with its name. Errors: `InvalidRequest` that names the piece."""
+
+    def decode() -> bytes:
+        return base64.b64decode(inline.encoded, validate=True)
+
+    try:
+        facts = await inspect_medium(await asyncio.to_thread(decode), media_type=inline.media_type)
+    except ValueError:
+        raise refuse(inline.param, "this is no base64", expected="data:image/png;base64,...") from None
+    except InvalidRequest as error:
+        raise refuse(
+            inline.param, error.message, expected=error.expected, got=error.got, hint=error.hint
+        ) from None
+    escape = desk.services.escape_placeholders
+    return await keep_medium(desk.id, (await desk.state()).key, facts, escape=escape)
 
 
 _LEFT: set[asyncio.Future[ModelResult]] = set()
@@ -207,7 +253,6 @@ def _forget(work: asyncio.Future[ModelResult]) -> None:
 def _options(asked: AskedCall, place: CallPlace) -> dict[str, Any]:
     return {
         "model": asked.model,
-        "messages": asked.messages,
         "tools": asked.tools,
         "output_schema": asked.output_schema,
         "key": place.key,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artelier.errors import InvalidRequest
+from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
 
 MESSAGES_MAX = 10_000
@@ -41,6 +42,17 @@ class _CompletionCall(WireModel):
 class _CompletionPiece(WireModel):
     type: str
     text: str | None = None
+    image_url: dict[str, Any] | None = None
+    input_audio: dict[str, Any] | None = None
+    file: dict[str, Any] | None = None
+
+    @property
+    def medium(self) -> tuple[str, str]:
+        """The media type, where it is said apart, and base64 or a data URL; empty for a text."""
+        if self.input_audio is not None:
+            return f"audio/{self.input_audio.get('format')}", str(self.input_audio.get("data", ""))
+        held = self.image_url or self.file or {}
+        return "", str(held.get("url") or held.get("file_data") or "")
 
 
 class _CompletionMessage(WireModel):
@@ -176,24 +188,81 @@ def tool_choice(given: str | Mapping[str, Any] | None) -> str | None:
     raise refuse("tool_choice", "tool_choice", expected="auto, none or required", got=str(given)[:100])
 
 
-def text_parts(content: str | Sequence[Any] | None, *, param: str) -> str | tuple[Part, ...]:
-    """Return a message's content. Errors: `InvalidRequest` for a piece that is no text."""
+class MessagePiece(Protocol):
+    """A piece of a message, of either address."""
+
+    type: str
+    text: str | None
+
+    @property
+    def medium(self) -> tuple[str, str]: ...
+
+
+INLINE = "inline"
+"""The type of a part that holds base64 as it came, until it is stored; `data` is an `InlineMedium`."""
+
+BASE64_CHARS_MAX = 4 * (MEDIUM_BYTES_MAX // 3 + 1)
+_DATA_URL = "data:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineMedium:
+    """An image, a sound or a PDF as it stands in a request."""
+
+    param: str
+    media_type: str
+    """As the client says; empty where it says none."""
+    encoded: str
+
+
+def message_parts(
+    content: str | Sequence[MessagePiece] | None, *, param: str, role: str
+) -> str | tuple[Part, ...]:
+    """Return a message's content. Errors: `InvalidRequest` for a piece that cannot be passed on."""
     if content is None or isinstance(content, str):
         return content or ""
-    pieces = [part_of(one.type, one.text, param=f"{param}.{at}") for at, one in enumerate(content)]
-    return pieces[0].text or "" if len(pieces) == 1 else tuple(pieces)
+    pieces = [_part_of(one, param=f"{param}.{at}", role=role) for at, one in enumerate(content)]
+    is_text = len(pieces) == 1 and pieces[0].type == "text"
+    return pieces[0].text or "" if is_text else tuple(pieces)
 
 
-def part_of(kind: str, text: str | None, *, param: str) -> Part:
-    """Return one piece of text. Errors: `InvalidRequest` for an image, a sound or a file."""
-    if kind not in ("text", "input_text", "output_text", "refusal") or text is None:
+def _part_of(piece: MessagePiece, *, param: str, role: str) -> Part:
+    kind, text = piece.type, piece.text
+    if kind in ("text", "input_text", "output_text", "refusal") and text is not None:
+        return Part(text=text)
+    media_type, encoded = piece.medium
+    if kind not in _MEDIA_PIECES or role != "user" or not encoded:
         raise refuse(
             param,
             f"a piece of type {kind[:40]!r} cannot be passed on",
-            expected="text: the models' door takes no images, sounds or files yet",
-            got=kind[:40],
+            expected="text, or in a message of the user an image, a sound or a PDF with its content",
+            got=f"{kind[:40]} in a message of role {role}",
         )
-    return Part(text=text)
+    if kind in ("image_url", "input_image", "file", "input_file"):
+        media_type, encoded = _data_url(encoded, param=param)
+    if len(encoded) > BASE64_CHARS_MAX:
+        raise refuse(param, "this is too large to be sent to a model", expected=f"{MEDIUM_BYTES_MAX} bytes")
+    return Part(type=INLINE, data=InlineMedium(param=param, media_type=media_type, encoded=encoded))
+
+
+_MEDIA_PIECES = frozenset(("image_url", "input_image", "input_audio", "file", "input_file"))
+
+
+def _data_url(url: str, *, param: str) -> tuple[str, str]:
+    """Return media type and base64 of a data URL. Errors: `InvalidRequest` for any other URL."""
+    head, comma, encoded = url.partition(",")
+    media_type, _, form = head.removeprefix(_DATA_URL).rpartition(";")
+    if not head.startswith(_DATA_URL) or not comma or form != "base64":
+        is_remote = url.startswith(("http:", "https:"))
+        raise refuse(
+            param,
+            "an image or a file comes as a data URL"
+            + ("; addresses are not fetched here" if is_remote else ""),
+            expected="data:image/png;base64,...",
+            got=url[:40],
+            hint="Read the file and send its content." if is_remote else None,
+        )
+    return media_type, encoded
 
 
 def arguments_of(text: str) -> Any:
@@ -207,7 +276,7 @@ def arguments_of(text: str) -> Any:
 def _message(stated: _CompletionMessage, at: int) -> ChatMessage:
     param = f"messages.{at}"
     role = "system" if stated.role == "developer" else stated.role
-    content = text_parts(stated.content, param=f"{param}.content")
+    content = message_parts(stated.content, param=f"{param}.content", role=role)
     calls = tuple(
         ToolCall(id=one.id, name=one.function.name, arguments=arguments_of(one.function.arguments))
         for one in stated.tool_calls or ()

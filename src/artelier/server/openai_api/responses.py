@@ -23,10 +23,10 @@ from artelier.server.openai_api.requests import (
     WireModel,
     arguments_of,
     check_refused,
+    message_parts,
     misfit,
     refuse,
     schema_of_tool,
-    text_parts,
     tool_choice,
 )
 
@@ -41,6 +41,13 @@ INCLUDED = ("reasoning.encrypted_content",)
 class _ResponsePiece(WireModel):
     type: str
     text: str | None = None
+    image_url: str | None = None
+    file_data: str | None = None
+
+    @property
+    def medium(self) -> tuple[str, str]:
+        """No media type apart, and the data URL; empty for a text."""
+        return "", self.image_url or self.file_data or ""
 
 
 class _ResponseItem(WireModel):
@@ -135,7 +142,8 @@ def _messages(given: str | Sequence[_ResponseItem]) -> list[ChatMessage]:
         param = f"input.{at}"
         if item.type == "message" and item.role is not None:
             role = "system" if item.role == "developer" else item.role
-            found.append(ChatMessage(role=role, content=text_parts(item.content, param=f"{param}.content")))
+            content = message_parts(item.content, param=f"{param}.content", role=role)
+            found.append(ChatMessage(role=role, content=content))
         elif item.type == "function_call" and item.call_id and item.name:
             call = ToolCall(id=item.call_id, name=item.name, arguments=arguments_of(item.arguments or "{}"))
             last = found[-1] if found and found[-1].role == "assistant" else None
@@ -146,7 +154,7 @@ def _messages(given: str | Sequence[_ResponseItem]) -> list[ChatMessage]:
             else:
                 found.append(ChatMessage(role="assistant", tool_calls=(call,)))
         elif item.type == "function_call_output" and item.call_id:
-            content = text_parts(item.output, param=f"{param}.output")
+            content = message_parts(item.output, param=f"{param}.output", role="tool")
             found.append(ChatMessage(role="tool", content=content, tool_call_id=item.call_id))
         elif item.type != "reasoning":  # its text is the provider's, and was never kept here
             raise refuse(
