@@ -71,10 +71,11 @@ async def house(
     clock: Clock | None = None,
     policy: Policy | None = None,
     environ: Mapping[str, str] | None = None,
+    model: ScriptedModel | None = None,
     **settings: Any,
 ) -> AsyncIterator[House]:
     """An application in this process. `replies` are those of the scripted model, in order."""
-    model = ScriptedModel(list(replies))
+    model = model or ScriptedModel(list(replies))
     kernel = Kernel.open(folder / "state.db", models=model, clock=clock, policy=policy, environ=environ or {})
     settings.setdefault("has_worker", False)
     settings.setdefault("secret_file", folder / "sessions")

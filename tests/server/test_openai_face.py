@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,8 +18,12 @@ from openai import AsyncOpenAI
 
 from artelier import ModelReply, ToolCall
 from artelier.kernel import Policy
+from artelier.ports.media import MediaRules
 from artelier.ports.model import Price, Usage
 from artelier.server.security.program_tokens import ProgramTokens
+from artelier.testing import ScriptedMediaModel
+from artelier.tokens.media_rules import IMAGES, PDFS
+from tests.media.samples import pdf, png
 from tests.server.house import House, house, on_a_port
 
 MODEL = "scripted:one"
@@ -363,5 +368,99 @@ def test_a_client_that_leaves_ends_its_call_and_one_that_comes_back_finds_its_an
             assert len(made.model.requests) == 2
             runs = (await made.desk.runs())["items"]
             assert all(one["status"] in ("completed", "cancelled", "running") for one in runs)
+
+    asyncio.run(main())
+
+
+def shown(url: str, kind: str = "image_url") -> list[Any]:
+    piece = (
+        {"type": kind, "image_url": {"url": url}} if kind == "image_url" else {"type": kind, "image_url": url}
+    )
+    return [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, piece]}]
+
+
+def data_url(content: bytes, media_type: str = "image/png") -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+@asynccontextmanager
+async def seeing(
+    tmp_path: Path, *replies: Any
+) -> AsyncIterator[tuple[ScriptedMediaModel, House, AsyncOpenAI]]:
+    """The same with a model that takes images and PDFs."""
+    rules = MediaRules(types=IMAGES | PDFS, bound=lambda medium: 1_000)
+    model = ScriptedMediaModel(list(replies), rules=rules)
+    async with served(tmp_path, model=model) as (made, client):
+        yield model, made, client
+
+
+def test_images_and_pdfs_reach_the_model_and_the_log_holds_no_base64(tmp_path: Path) -> None:
+    paper = {
+        "type": "file",
+        "file": {"filename": "a.pdf", "file_data": data_url(pdf("a"), "application/pdf")},
+    }
+
+    async def main() -> None:
+        async with seeing(tmp_path, "a dot", "two", "three") as (model, made, client):
+            said = shown(data_url(png(5, 5)))
+            said[0]["content"].append(paper)
+            answer = await client.chat.completions.create(model=MODEL, messages=said)
+            assert answer.choices[0].message.content == "a dot"
+            assert [len(one) for one in model.media] == [2] and model.media[0][0] == png(5, 5)
+            assert b"iVBOR" not in model.requests[0].canonical()
+            spoken = await client.responses.create(
+                model=MODEL,
+                input=[
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "input_text", "text": "And this?"},
+                            {"type": "input_image", "image_url": data_url(png(6, 6)), "detail": "auto"},
+                        ],
+                    }
+                ],
+            )
+            assert (spoken.output_text, model.media[1]) == ("two", (png(6, 6),))
+            for _ in range(2):  # the program's second run calls nothing
+                again = await client.chat.completions.create(
+                    model=MODEL, messages=shown(data_url(png(7, 7))), extra_headers={"Artelier-Run": "look"}
+                )
+                assert again.choices[0].message.content == "three"
+            assert len(model.media) == 3
+            assert (await made.kernel.collect(dry=True)).blobs == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://example.org/a.png", "addresses are not fetched"),
+        ("file:///etc/passwd", "comes as a data URL"),
+        ("data:image/png,abc", "comes as a data URL"),
+        ("data:image/png;base64,?", "no base64"),
+        (data_url(png()[:-6]), "this PNG is broken"),
+        (data_url(png(), "image/jpeg"), "another type"),
+        (data_url(b"hello"), "no image, sound or PDF"),
+        (data_url(pdf("a", password="x"), "application/pdf"), "has a password"),
+    ],
+)
+def test_an_image_that_cannot_be_sent_is_refused_by_its_place(tmp_path: Path, url: str, words: str) -> None:
+    async def main() -> None:
+        async with seeing(tmp_path) as (model, _, client):
+            with pytest.raises(openai.BadRequestError, match=words) as told:
+                await client.chat.completions.create(model=MODEL, messages=shown(url))
+            assert told.value.param == "messages.0.content.1"
+            assert not model.requests
+
+    asyncio.run(main())
+
+
+def test_a_model_that_reads_text_alone_refuses_an_image(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path, "never") as (made, client):
+            with pytest.raises(openai.BadRequestError, match="takes no image/png"):
+                await client.chat.completions.create(model=MODEL, messages=shown(data_url(png())))
+            assert not made.model.requests
 
     asyncio.run(main())

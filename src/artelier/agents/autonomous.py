@@ -21,6 +21,7 @@ from artelier.agents.run_config import (
     wanted_turn,
     with_verbatim_task,
 )
+from artelier.artifacts.media.inspection import inspect_medium
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
@@ -140,6 +141,7 @@ class AutonomousAgent:
         replay: str = "strict",
         subject: str = "",
         params: Mapping[str, Any] | None = None,
+        attachments: Sequence[bytes] = (),
     ) -> AgentResult:
         """Start the run, or go on where it stopped; a finished run returns its result at once.
 
@@ -148,7 +150,8 @@ class AutonomousAgent:
         instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
         `replay` as of `kernel.run`: under `fork_on_drift` the result may be that of a fork, which it names.
         `subject`: whom it is about; what it stores, remembers and writes is erased with that.
-        `params`: those of its model calls, laid over the agent's.
+        `params`: those of its model calls, laid over the agent's. `attachments`: images, sounds and PDFs that
+        a new run is shown with its task.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """
@@ -169,6 +172,7 @@ class AutonomousAgent:
             replay=replay,
             subject=subject,
             params=params,
+            attachments=tuple(attachments),
         )
         return await self.start(wanted)
 
@@ -282,6 +286,7 @@ class AutonomousAgent:
             wanted = replace(wanted, prompt=services.escape_placeholders(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
             _check_models(services, wanted)
+        shown = [await inspect_medium(one) for one in wanted.attachments] if recorded is None else []
         profile = await save_if_new(runs, self.profile)
         job = self._job(services, _window_for(services, wanted.model, recorded), wanted, profile, tenant)
         kit = await self.kit(runs)
@@ -293,6 +298,7 @@ class AutonomousAgent:
             model=wanted.model,
             goal=wanted.prompt,
             settings=job.settings(),
+            attachments=tuple(shown),
             from_snapshot=True,
             limits=wanted.limits,
             tools=kit.ports,

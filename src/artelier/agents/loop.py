@@ -198,8 +198,13 @@ class AgentLoop:
         for number, text in enumerate(job.news):
             told = await self._bound_text(text, key=f"c1/kept/news/{number}")
             self.conversation.append({"role": "user", "content": told})
+        text = template("attached-1") if job.attachments else ""
         if job.is_chat:
             text = await self._bound_text(job.prompt, key="c1/kept/task", most=job.task_tokens_max)
+        if job.attachments:
+            said = [{"type": "text", "text": text}, *job.attachments]
+            self.conversation.append({"role": "user", "content": said})
+        elif job.is_chat:
             self.conversation.append({"role": "user", "content": text})
 
     async def _bound_text(self, text: str, *, key: str, known: str = "", most: int = 0) -> str:

@@ -162,6 +162,8 @@ class Job:
     verbatim_tokens: int = 0
     """Up to which the prompt stands verbatim; 0 as in runs begun before this was said: a quarter of the
     window."""
+    attachments: tuple[Mapping[str, Any], ...] = ()
+    """Pieces of a message that show what the task came with; the run's settings have them from its start."""
     is_chat: bool = False
     earlier: Earlier | None = None
     waiting_turns: tuple[str, ...] = ()
@@ -221,7 +223,7 @@ class Job:
         if "identity" in stored:  # runs of version 0.1.0 before there were builders
             stored["context"] = {"identity": stored.pop("identity")}
         earlier = stored.pop("earlier", None)
-        for name in ("acceptance", "waiting_turns", "news", "fallbacks", "host_tools"):
+        for name in ("acceptance", "waiting_turns", "news", "fallbacks", "host_tools", "attachments"):
             stored[name] = tuple(stored.get(name, ()))
         try:
             return cls(**stored, earlier=Earlier(**earlier) if earlier else None)
@@ -306,6 +308,8 @@ class Wanted:
     """Models that are asked in turn when `model` fails."""
     params: Mapping[str, Any] | None = None
     """Of its model calls, such as `temperature`; None: the agent's."""
+    attachments: tuple[bytes, ...] = ()
+    """Images, sounds and PDFs that a new run is shown with its task."""
     key_id: int | None = None
     """The subject's key of the turn before, or of the schedule."""
     must_be_new: bool = False

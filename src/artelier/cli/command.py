@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,9 +18,44 @@ from typer.core import TyperCommand
 from artelier.cli.call import CliCall
 from artelier.cli.completion_values import model_names, tenant_ids
 from artelier.cli.error_output import report
-from artelier.errors import ArtelierError
+from artelier.errors import ArtelierError, InvalidRequest, NotFound
 
 Body = Callable[..., Any]
+
+ATTACHED_MAX = 20
+"""Files that one command shows a model."""
+
+
+def read_attachments(files: Sequence[str]) -> list[bytes]:
+    """Return the content of files that a model is to be shown.
+
+    Errors: `NotFound`; `InvalidRequest` for what is too large, before it is read.
+    """
+    if len(files) > ATTACHED_MAX:
+        raise InvalidRequest("too many files at once", expected=f"at most {ATTACHED_MAX}", got=len(files))
+    return [_read_attachment(file) for file in files]
+
+
+def _read_attachment(file: str) -> bytes:
+    from artelier.ports.media import MEDIUM_BYTES_MAX
+
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(MEDIUM_BYTES_MAX + 1)
+            size_bytes = max(len(content), os.fstat(opened.fileno()).st_size)
+    except (FileNotFoundError, IsADirectoryError, ValueError):
+        raise NotFound("no such file", got=file[:200]) from None
+    except OSError as error:
+        raise InvalidRequest(f"the file cannot be read: {error.strerror}", got=file[:200]) from None
+    if size_bytes > MEDIUM_BYTES_MAX:
+        raise InvalidRequest(
+            f"{file[:200]} is too large to be sent to a model",
+            expected=f"at most {MEDIUM_BYTES_MAX} bytes",
+            got=size_bytes,
+            hint="Scale the image down, or part the document.",
+        )
+    return content
+
 
 Database = Annotated[
     str | None,
@@ -77,6 +113,10 @@ ModelParams = Annotated[
         metavar="NAME=VALUE",
         help="Parameter of model calls, such as temperature=0.2 or thinking=high; repeatable.",
     ),
+]
+Attachments = Annotated[
+    list[str] | None,
+    typer.Option("--attach", metavar="FILE", help="Image, sound or PDF to show the model; repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 

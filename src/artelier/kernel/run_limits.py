@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, cast
 
+from artelier.artifacts.media.inspection import MediaFacts
 from artelier.errors import Conflict, InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
@@ -214,6 +215,8 @@ class Opening:
     model: str = ""
     goal: Any = None
     settings: Any = None
+    attachments: tuple[MediaFacts, ...] = ()
+    """Media that are stored with its first event; `settings` get them as `attachments`."""
     params: Mapping[str, Any] | None = None
     """Of its model calls, such as `temperature`, for those that have none of their own; a child's stand over
     its parent's."""

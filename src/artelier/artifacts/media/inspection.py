@@ -137,8 +137,8 @@ async def keep_medium(
 ) -> KeptMedium:
     """Name a medium and its text under a key; personal data in the text is replaced, as in all content.
 
-    `escape` makes what only looks like a placeholder none, in the text of a tenant: whoever wrote a PDF must not
-    name the values of others. Errors: those of `prepared_blob`.
+    `escape` makes what only looks like a placeholder none, in the text of a tenant: whoever wrote a PDF must
+    not name the values of others. Errors: those of `prepared_blob`.
     """
     ref, blob = await prepared_blob(tenant, key, facts.content)
     blobs, text_ref, text_bytes = [blob], None, 0

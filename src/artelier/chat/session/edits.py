@@ -266,10 +266,13 @@ class ChatEdits(ChatReader):
         append = StreamAppend(stream, [draft], expected_seq=seq)
         await self.store.append(Batch(appends=[append], blobs=blobs or []))
 
-    async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
+    async def _key(self) -> DataKey:
+        """The key of the chat's subject, or its tenant's."""
         key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
-        key = key or await self.store.data_key(self.desk.id)
-        ref, blob = await prepared_blob(self.desk.id, key, content)
+        return key or await self.store.data_key(self.desk.id)
+
+    async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
+        ref, blob = await prepared_blob(self.desk.id, await self._key(), content)
         blobs.append(blob)
         return ref
 

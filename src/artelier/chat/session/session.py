@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from artelier.artifacts.access import check_principal
+from artelier.artifacts.media.inspection import inspect_medium, keep_medium
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key, left_unbegun
 from artelier.chat.rows.nodes import MAIN, Node, run_name
@@ -207,17 +210,28 @@ class Session(ChatEdits):
     # Turns
 
     async def generate(
-        self, text: str, *, speaker: str = "", deadline_s: float | None = None, **params: Any
+        self,
+        text: str,
+        *,
+        speaker: str = "",
+        attachments: Sequence[bytes] = (),
+        deadline_s: float | None = None,
+        **params: Any,
     ) -> TurnResult:
         """Say something, and get the turn with its reply. `params` are for this one main call.
 
-        `speaker`: which character of a group replies; by default the chat's rule chooses. A turn that fails
-        is a result with `failed`.
+        `speaker`: which character of a group replies; by default the chat's rule chooses. `attachments`:
+        images, sounds and PDFs that are shown with the words. A turn that fails is a result with `failed`.
         Errors: `Conflict` while another run of the branch has not ended; `InvalidRequest`; `LeaseHeld`;
         `NotFound` for no such character.
         """
         run_id, job = await self._ask(
-            "generate", text=text, speaker=speaker, deadline_s=deadline_s, params=params
+            "generate",
+            text=text,
+            speaker=speaker,
+            attachments=attachments,
+            deadline_s=deadline_s,
+            params=params,
         )
         return await drive(self.desk, run_id, job)
 
@@ -263,6 +277,7 @@ class Session(ChatEdits):
         trigger: str = "generate",
         turn: int | None = None,
         speaker: str = "",
+        attachments: Sequence[bytes] = (),
         deadline_s: float | None = None,
         **params: Any,
     ) -> str:
@@ -273,7 +288,13 @@ class Session(ChatEdits):
         """
         _check_trigger(trigger, text, turn, _TRIGGERS[:-1])
         asked = await self._ask(
-            trigger, text=text, turn=turn, speaker=speaker, deadline_s=deadline_s, params=params
+            trigger,
+            text=text,
+            turn=turn,
+            speaker=speaker,
+            attachments=attachments,
+            deadline_s=deadline_s,
+            params=params,
         )
         return asked[0]
 
@@ -324,6 +345,7 @@ class Session(ChatEdits):
         turn: int | None = None,
         speaker: str = "",
         on_wait: str = "await",
+        attachments: Sequence[bytes] = (),
         deadline_s: float | None = None,
         **params: Any,
     ) -> AsyncGenerator[Any]:
@@ -338,7 +360,13 @@ class Session(ChatEdits):
             run_id, job = await self._newest()
         else:
             run_id, job = await self._ask(
-                trigger, text=text, turn=turn, speaker=speaker, deadline_s=deadline_s, params=params
+                trigger,
+                text=text,
+                turn=turn,
+                speaker=speaker,
+                attachments=attachments,
+                deadline_s=deadline_s,
+                params=params,
             )
         async with aclosing(self._stream_run(run_id, job, on_wait=on_wait)) as items:
             async for item in items:
@@ -365,6 +393,7 @@ class Session(ChatEdits):
         text: str = "",
         turn: int | None = None,
         speaker: str = "",
+        attachments: Sequence[bytes] = (),
         deadline_s: Any,
         params: dict[str, Any],
     ) -> tuple[str, TurnJob]:
@@ -377,6 +406,10 @@ class Session(ChatEdits):
         limit_ms = cs.deadline_ms(deadline_s)
         settings = await self.settings()
         self.desk.services.model(settings.model)
+        if attachments and not (trigger == "generate" and text):
+            raise InvalidRequest("attachments are shown with the words of a new turn", got=trigger)
+        blobs: list[Blob] = []
+        shown = [await self._attach(one, blobs) for one in attachments]
         profile, ref = await cs.profile_of(self.desk, settings)
         is_plain = profile is None or not profile.enabled
         await self._begin_left()
@@ -396,6 +429,7 @@ class Session(ChatEdits):
                 reworded=trigger == "regenerate" and bool(text),
                 node=_hangs_on(head, trigger),
                 text=await self._words(head, trigger, text),
+                attachments=tuple(shown) or await self._shown_before(head, trigger),
                 profile="" if is_plain else ref,
                 profile_id="" if is_plain or profile is None else profile.profile_id,
                 session_id="" if is_plain else await self.session_id(profile),
@@ -408,7 +442,7 @@ class Session(ChatEdits):
                 picks_speaker=choice.is_open,
             )
             try:
-                await self._append_asked(job, run_id, settings, seq=seq)
+                await self._append_asked(job, run_id, settings, seq=seq, shown=blobs)
             except SequenceConflict:
                 continue
             self.desk.services.at("turn.asked")
@@ -436,9 +470,9 @@ class Session(ChatEdits):
         return choose(settings.group, settings.speaks, wished=wished, words=said, last=last, seed=run_id)
 
     async def _append_asked(
-        self, job: TurnJob, run_id: str, settings: StoredChatSettings, *, seq: int
+        self, job: TurnJob, run_id: str, settings: StoredChatSettings, *, seq: int, shown: Sequence[Blob]
     ) -> None:
-        blobs: list[Blob] = []
+        blobs = list(shown)
         is_new, is_wordless = job.trigger == "generate", job.trigger == "generate" and not job.text
         persona = str(settings.user.get("name") or ("User" if settings.group else "")) if job.text else ""
         asked = ev.TurnAsked(
@@ -453,6 +487,22 @@ class Session(ChatEdits):
             process=self.desk.services.process,
         )
         await self._append(asked, blobs=blobs, seq=seq)
+
+    async def _attach(self, content: bytes, blobs: list[Blob]) -> dict[str, Any]:
+        """Return the piece of a message that shows a medium. Errors: `InvalidRequest`, `BrokenMedium`."""
+        facts = await inspect_medium(content)
+        escape = self.desk.services.escape_placeholders
+        kept = await keep_medium(self.desk.id, await self._key(), facts, escape=escape)
+        blobs += kept.blobs
+        return msgspec.to_builtins(kept.medium.part)
+
+    async def _shown_before(self, head: Node | None, trigger: str) -> tuple[dict[str, Any], ...]:
+        """Return what the person showed with the words that are replied to once more."""
+        if trigger != "regenerate" or head is None:
+            return ()
+        asked = await tree.node_row(self.store, head.chat, head.turn)
+        job = await recorded_job(self.desk, asked.run) if asked.run else None
+        return job.attachments if job is not None else ()
 
     async def _words(self, head: Node | None, trigger: str, text: str) -> str:
         """The words that are replied to."""

@@ -50,6 +50,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`generate`, `regenerate` or `continue`."""
     text: str = ""
     """The person's words; of `continue`, none."""
+    attachments: tuple[dict[str, Any], ...] = ()
+    """Pieces of the person's message that show an image, a sound or a PDF."""
     reworded: bool = False
     """True if `text` is for this variant alone: the turn was said in other words."""
     card_rules: int = 0

@@ -331,7 +331,9 @@ class TurnParts:
         for message in found.said:
             conversation.append(message)
         if self.job.has_words:
-            said = named_text(self._user_name, text) if found.speaker else text
+            words = named_text(self._user_name, text) if found.speaker else text
+            shown = list(self.job.attachments)
+            said = [{"type": "text", "text": words}, *shown] if shown else words
             conversation.append({"role": "user", "content": said})
         return conversation
 

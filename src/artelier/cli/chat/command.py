@@ -10,7 +10,15 @@ import typer
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.chat.chat_options import ChatOptions, open_chat
-from artelier.cli.command import ModelName, ModelParams, Subject, alone, command
+from artelier.cli.command import (
+    Attachments,
+    ModelName,
+    ModelParams,
+    Subject,
+    alone,
+    command,
+    read_attachments,
+)
 from artelier.ports.model_params import parse_params
 
 if TYPE_CHECKING:
@@ -69,6 +77,7 @@ async def chat(
         str | None, typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl).")
     ] = None,
     message: Messages = None,
+    attach: Attachments = None,
     subject: Subject = "",
     tools: ToolFiles = None,
     skills: SkillFolders = None,
@@ -105,11 +114,18 @@ async def chat(
         subject=subject,
     )
     brought = BroughtTools.of(tools, skills, mcp=mcp)
-    return await _talk(call, wish, message or (), brought=brought, is_named=name is not None)
+    shown = read_attachments(attach or ())
+    return await _talk(call, wish, message or (), shown, brought=brought, is_named=name is not None)
 
 
 async def _talk(
-    call: CliCall, wish: ChatOptions, messages: Sequence[str], *, brought: BroughtTools, is_named: bool
+    call: CliCall,
+    wish: ChatOptions,
+    messages: Sequence[str],
+    shown: list[bytes],
+    *,
+    brought: BroughtTools,
+    is_named: bool,
 ) -> int:
     """Open the chat and go on in it until the person leaves, or all messages are said."""
     from artelier.cli.chat.conversation import Talk
@@ -120,6 +136,7 @@ async def _talk(
     async with call.kernel(create=True, brought=brought) as kernel:
         opened, is_new = await open_chat(call, kernel, wish)
         talk = Talk(call, kernel, opened, lines)
+        talk.attached = shown
         if talk.is_asked and not call.as_json:
             await _greet(talk, is_new=is_new)
         elif not is_named and not call.as_json:

@@ -31,6 +31,8 @@ class Talk:
         self.screen = call.screen
         self.lines = lines
         self.interrupts = Interrupts()
+        self.attached: list[bytes] = []
+        """Images, sounds and PDFs that the next message shows."""
         self.is_over = False
         """Set by `/quit`."""
 
@@ -53,7 +55,10 @@ class Talk:
         session, reply = self.session, ReplyScreen(self.screen)
         result: TurnResult | None = None
         # Questions of a run are answered by `artelier approve`: it is left waiting.
-        items = session.stream(text, trigger=trigger, turn=turn, speaker=speaker, on_wait="suspend")
+        attached = self.attached if trigger == "generate" else []
+        items = session.stream(
+            text, trigger=trigger, turn=turn, speaker=speaker, on_wait="suspend", attachments=attached
+        )
         with self.interrupts.during(self._cancel):
             async with aclosing(items) as stream:
                 async for item in stream:
@@ -61,6 +66,8 @@ class Talk:
                         reply.take(item, await self.restore_values(dict(item.data)))
                     else:
                         result = item
+        if attached:
+            self.attached = []
         await self.interrupts.settle()
         assert result is not None, "a stream ends with the result"
         text, facts = await self.restore_values([result.text, await facts_of(session, result)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artelier.cli.chat.slash import number, slash
+from artelier.cli.command import read_attachments
 from artelier.cli.display import count
 from artelier.errors import InvalidRequest
 
@@ -58,6 +59,18 @@ async def select(talk: Talk, turn: str, variant: str) -> None:
 async def rewind(talk: Talk, turn: str) -> None:
     await talk.session.rewind(number(turn, "a turn"))
     await talk.stand()
+
+
+@slash("attach", "FILE ...", help="Show images, sounds or PDFs with your next message.")
+async def attach(talk: Talk, *files: str) -> None:
+    from artelier.artifacts.media.inspection import inspect_medium
+
+    found = read_attachments(files)
+    for content in found:
+        await inspect_medium(content)
+    talk.attached += found
+    if not talk.data({"attached": len(talk.attached)}):
+        talk.screen.note(f"{count(len(talk.attached), 'file')} with your next message", "dim")
 
 
 @slash("edit", "TURN [TEXT ...]", help="Change the reply of a turn; without a text, the next line is it.")

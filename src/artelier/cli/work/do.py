@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
-from artelier.cli.command import ModelName, ModelParams, Subject, alone, command
+from artelier.cli.command import (
+    Attachments,
+    ModelName,
+    ModelParams,
+    Subject,
+    alone,
+    command,
+    read_attachments,
+)
 from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.pii.scrubber_registry import redact_output
@@ -59,6 +68,7 @@ async def do(
         bool, typer.Option("--at-most", help="Spend no more than the estimate of the plan.")
     ] = False,
     solo: Annotated[bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")] = False,
+    attach: Attachments = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
     subject: Subject = "",
     tools: ToolFiles = None,
@@ -83,6 +93,7 @@ async def do(
         subject=subject,
         at_most=at_most,
         params=parse_params(param or ()),
+        attachments=_read_attached(attach or (), solo=solo),
     )
     given = _read_plan(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
@@ -110,6 +121,7 @@ class DoWish(NamedTuple):
     subject: str = ""
     at_most: bool = False
     params: dict[str, Any] = {}
+    attachments: tuple[bytes, ...] = ()
 
 
 async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> AgentResult:
@@ -134,6 +146,7 @@ async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> Ag
             workspace=wish.root,
             subject=wish.subject,
             params=wish.params,
+            attachments=wish.attachments,
         )
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
@@ -182,6 +195,17 @@ async def _gone_on(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish, pla
         await kernel.for_tenant(call.tenant).launch(run_id, plan, by=call.person)
     caps = {} if wish.usd is None else {"usd": wish.usd}
     return await resume_and_drive(call, kernel, run_id, yes=wish.yes, caps=caps)
+
+
+def _read_attached(files: Sequence[str], *, solo: bool) -> tuple[bytes, ...]:
+    """Return what the agent is shown. Errors: `InvalidRequest`, `NotFound`."""
+    if files and not solo:
+        raise InvalidRequest(
+            "--attach shows files to one agent, and a plan has several",
+            expected="--attach with --solo",
+            hint="Agents of a plan read files of the workspace.",
+        )
+    return tuple(read_attachments(files))
 
 
 def _announce(call: CliCall, run_id: str, wish: DoWish) -> None:

@@ -9,6 +9,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
+from artelier.artifacts.media.inspection import keep_medium
 from artelier.artifacts.ref import NONE, substitutions
 from artelier.errors import (
     ArtelierError,
@@ -81,6 +84,7 @@ from artelier.log import (
 )
 from artelier.log.queries import stream_events
 from artelier.pii.detectors.text_view import RULES
+from artelier.ports.media import ATTACHMENTS
 from artelier.ports.model_params import check_params
 from artelier.ports.telemetry import RunFacts, Telemetry
 
@@ -301,11 +305,12 @@ class OpenRun:
         blobs: list[Blob] = []
         key_id = await take_key(core, opening.subject, opening.parent, opening.key_id)
         core.listed_under = core.sight
+        settings = await _with_attachments(core, opening, blobs)
         if core.pii is not None:
-            await core.pii.prepare(opening.goal, opening.settings)
+            await core.pii.prepare(opening.goal, settings)
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,
-            goal=_keep(core, opening.goal, blobs), settings=_keep(core, opening.settings, blobs),
+            goal=_keep(core, opening.goal, blobs), settings=_keep(core, settings, blobs),
             tools=_keep(core, tool_list(core), blobs) if core.tools else None, grants=grants,
             params=_keep(core, core.params or None, blobs),
             parent=opening.parent.run_id if opening.parent else opening.ended_parent or None,
@@ -317,7 +322,7 @@ class OpenRun:
         caps = opening_caps(opening.limits, opening.run_id)
         now = self._services.clock.now_us()
         by = opening.by or opening.principal
-        known = [] if core.pii is None else core.pii.receive_opening(opening.goal, opening.settings)
+        known = [] if core.pii is None else core.pii.receive_opening(opening.goal, settings)
         drafts = [Draft(data, now, by) for data in (started, *caps, *known)]
         try:
             token = await self._take(StreamAppend(stream, drafts, expected_seq=0), blobs=blobs)
@@ -623,6 +628,16 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
     reason = "child_cancelled" if isinstance(error, RunStopped) else code_of(error)
     message, blobs = core.keep_json(words(error))
     return ev.RunFailed(reason=reason, message=message), blobs
+
+
+async def _with_attachments(core: RunCore, opening: Opening, blobs: list[Blob]) -> Any:
+    """Return the settings of a new run with the media that it is given, which are stored with them."""
+    if not opening.attachments:
+        return opening.settings
+    escape = core.services.escape_placeholders
+    kept = [await keep_medium(core.tenant.id, core.key, one, escape=escape) for one in opening.attachments]
+    blobs.extend(blob for one in kept for blob in one.blobs)
+    return {**opening.settings, ATTACHMENTS: [msgspec.to_builtins(one.medium.part) for one in kept]}
 
 
 def _keep(core: RunCore, value: object, blobs: list[Blob]) -> BlobRef | None:

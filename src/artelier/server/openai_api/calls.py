@@ -224,20 +224,27 @@ async def _with_media(
 
 async def keep_inline(desk: TenantKernel, inline: InlineMedium) -> KeptMedium:
     """Return a medium of a request with its name. Errors: `InvalidRequest` that names the piece."""
-
-    def decode() -> bytes:
-        return base64.b64decode(inline.encoded, validate=True)
-
+    content = await inline_bytes(inline)
     try:
-        facts = await inspect_medium(await asyncio.to_thread(decode), media_type=inline.media_type)
-    except ValueError:
-        raise refuse(inline.param, "this is no base64", expected="data:image/png;base64,...") from None
+        facts = await inspect_medium(content, media_type=inline.media_type)
     except InvalidRequest as error:
         raise refuse(
             inline.param, error.message, expected=error.expected, got=error.got, hint=error.hint
         ) from None
     escape = desk.services.escape_placeholders
     return await keep_medium(desk.id, (await desk.state()).key, facts, escape=escape)
+
+
+async def inline_bytes(inline: InlineMedium) -> bytes:
+    """Return the content of a medium of a request. Errors: `InvalidRequest` for what is no base64."""
+
+    def decode() -> bytes:
+        return base64.b64decode(inline.encoded, validate=True)
+
+    try:
+        return await asyncio.to_thread(decode)
+    except ValueError:
+        raise refuse(inline.param, "this is no base64", expected="data:image/png;base64,...") from None
 
 
 _LEFT: set[asyncio.Future[ModelResult]] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from secrets import token_hex
-from typing import Any
+from typing import Any, cast
 
 from artelier.app import TenantKernel
 from artelier.chat import Session
@@ -19,9 +19,9 @@ from artelier.operations.profile.store import KIND, SHIPPED
 from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands
 from artelier.server.deps import artifacts_of
-from artelier.server.openai_api.calls import RUN, now_s
+from artelier.server.openai_api.calls import RUN, inline_bytes, now_s
 from artelier.server.openai_api.replies import ProgramAnswer
-from artelier.server.openai_api.requests import AskedCall, refuse
+from artelier.server.openai_api.requests import INLINE, AskedCall, InlineMedium, refuse
 from artelier.server.routes.chats import start_turn
 
 CHAT = "artelier-chat"
@@ -88,12 +88,20 @@ def words_of(asked: AskedCall) -> str:
     return said_text(last.text)
 
 
+async def _shown_of(asked: AskedCall) -> list[bytes]:
+    """Return what the person shows with their words. Errors: `InvalidRequest` for what is no base64."""
+    content = asked.messages[-1].content
+    pieces = () if isinstance(content, str) else content
+    return [await inline_bytes(cast(InlineMedium, one.data)) for one in pieces if one.type == INLINE]
+
+
 async def turn(session: Session, errands: Errands, asked: AskedCall) -> AsyncGenerator[str | ProgramAnswer]:
     """Yield pieces of the reply, and the answer last. The turn goes on without its reader.
 
     A reply that was asked for again is given whole at the end. Errors: `TurnFailed`; those of `Session.ask`.
     """
-    started = await start_turn(session, errands, words_of(asked), **_params(asked))
+    shown = await _shown_of(asked)
+    started = await start_turn(session, errands, words_of(asked), attachments=shown, **_params(asked))
     run_id, sent, is_whole = started.run_id, "", True
     async with aclosing(session.watch(run_id)) as items:
         async for item in items:

@@ -1,0 +1,119 @@
+"""Media in a chat, in a task of an agent, and at the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import AutonomousAgent, Kernel, Session
+from artelier.errors import InvalidRequest
+from artelier.ports.media import MediaRules
+from artelier.testing import ScriptedMediaModel
+from artelier.tokens.media_rules import IMAGES, PDFS
+from tests.cli.conftest import Provider, Shell
+from tests.cli.conftest import provider as provider
+from tests.cli.conftest import shell as shell
+from tests.media.samples import pdf, png
+
+RULES = MediaRules(types=IMAGES | PDFS, bound=lambda medium: 1_000)
+
+
+def test_a_chat_shows_an_image_in_its_turn_in_later_ones_and_in_another_variant(tmp_path: Path) -> None:
+    model = ScriptedMediaModel(["a dot", "still a dot", "really a dot"], rules=RULES)
+
+    async def main() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}) as kernel:
+            session = await Session.open(kernel, "c", model="m", subject="customer-17")
+            first = await session.generate("What is it?", attachments=[png(5, 5)])
+            assert first.text == "a dot"
+            assert (await session.generate("Sure?")).text == "still a dot"
+            await session.rewind(1)
+            assert (await session.regenerate()).text == "really a dot"
+            with pytest.raises(InvalidRequest, match="no image"):
+                await session.generate("And this?", attachments=[b"hello"])
+            assert (await kernel.collect()).blobs == 0
+            assert kernel.verify().ok
+            await kernel.for_tenant().erase(subject="customer-17")
+            assert png(5, 5) not in (tmp_path / "s.db").read_bytes()
+
+    asyncio.run(main())
+
+    assert model.media == [(png(5, 5),)] * 3
+    assert [len(request.messages) for request in model.requests] == [2, 4, 2]
+
+
+def test_an_agent_is_shown_what_its_task_came_with_and_a_resume_needs_no_file(tmp_path: Path) -> None:
+    model = ScriptedMediaModel(["a dot"], rules=RULES)
+
+    async def main() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}) as kernel:
+            agent = AutonomousAgent(kernel=kernel)
+            with pytest.raises(InvalidRequest, match="broken"):
+                await agent.run(run_id="r", model="m", prompt="Look.", attachments=[png()[:-6]])
+            for contents in ([png(5, 5)], []):
+                result = await agent.run(run_id="r", model="m", prompt="Look.", attachments=contents)
+                assert (result.status, result.text) == ("completed", "a dot")
+            runs = kernel.for_tenant()
+            await runs.export("r", tmp_path / "r.artelier")
+            assert (await kernel.collect()).blobs == 0
+        with Kernel.open(tmp_path / "t.db") as kernel:
+            await kernel.for_tenant().import_(tmp_path / "r.artelier")
+            assert kernel.verify().ok
+
+    asyncio.run(main())
+
+    assert model.media == [(png(5, 5),)]
+
+
+def sent_parts(body: dict[str, Any]) -> list[str]:
+    content = body["messages"][-1]["content"]
+    return ["text"] if isinstance(content, str) else [part["type"] for part in content]
+
+
+def test_the_command_line_shows_files(shell: Shell, provider: Provider) -> None:
+    (shell.folder / "a.png").write_bytes(png(5, 5))
+    (shell.folder / "b.pdf").write_bytes(pdf("Revenue"))
+    shell.set("ARTELIER_MODEL", "openai:gpt-4o")
+    provider.says("a dot", "two pages", "still")
+
+    said = shell(
+        "chat", "c", "--message", "Look", "--message", "Sure?", "--attach", "a.png", "--attach", "b.pdf"
+    )
+    solo = shell("do", "Look.", "--workspace", ".", "--solo", "--attach", "a.png", "--run-id", "r1", "--yes")
+
+    assert (said.code, solo.code) == (0, 0), said.err + solo.err
+    bodies = [one.body for one in provider.server.requests]
+    assert sent_parts(bodies[0]) == ["text", "image_url", "file"]
+    assert "image_url" in json.dumps(bodies[1]["messages"])
+    assert "image_url" in json.dumps(bodies[2]["messages"])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["chat", "c", "--message", "x", "--attach", "missing.png"], "no such file"),
+        (["chat", "c", "--message", "x", "--attach", "."], "no such file"),
+        (["chat", "c", "--message", "x", "--attach", "large.png"], "too large to be sent"),
+        (["chat", "c", "--message", "x", "--attach", "broken.png"], "this PNG is broken"),
+        (["chat", "c", "--message", "x", "--attach", "locked.pdf"], "has a password"),
+        (["do", "x", "--workspace", ".", "--attach", "a.png"], "--solo"),
+    ],
+)
+def test_a_file_that_cannot_be_shown_is_refused_with_a_reason(
+    shell: Shell, provider: Provider, words: list[str], why: str
+) -> None:
+    (shell.folder / "a.png").write_bytes(png())
+    (shell.folder / "broken.png").write_bytes(png()[:-6])
+    (shell.folder / "locked.pdf").write_bytes(pdf("a", password="x"))
+    with (shell.folder / "large.png").open("wb") as file:
+        file.truncate(200_000_000)
+
+    ran = shell(*words)
+
+    assert ran.code != 0
+    assert why in ran.err + ran.out
+    assert provider.calls == 0
