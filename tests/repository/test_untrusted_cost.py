@@ -24,6 +24,7 @@ ALLOWED: dict[str, str] = {
     """,
     "a body or a file within its bound; what is large in a thread": """
         server/openai_api/calls.py:_sorted_members json.loads
+        server/openai_api/calls.py:inline_bytes.decode base64.b64decode
         server/openai_api/requests.py:arguments_of json.loads
         server/pii.py:_read json.loads
         server/pii.py:_read msgspec.json.decode

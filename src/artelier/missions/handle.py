@@ -13,6 +13,7 @@ from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.queries.runs import DueLook
 from artelier.kernel.run.services import Services
+from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
     from artelier.kernel import AgentResult, Limits
@@ -134,14 +135,17 @@ class MissionsHandle:
 
         return Membranes(self)  # pyright: ignore[reportArgumentType] - a TenantKernel is such a desk
 
-    async def run_agent(self, agent_id: str, *, on_wait: str = "await") -> list[AgentResult]:
+    async def run_agent(
+        self, agent_id: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
+    ) -> list[AgentResult]:
         """Work on the pending tasks of an agent that can begin, in order; their results.
 
-        Errors: `NotFound`.
+        `params`: those of the model calls of tasks that begin now, laid over those of their mission.
+        Errors: `NotFound`; `InvalidRequest` for a parameter that there is not.
         """
         from artelier.missions.mission_agents import run_agent
 
-        return await run_agent(self, agent_id, on_wait=on_wait)
+        return await run_agent(self, agent_id, on_wait=on_wait, params=check_params(params or {}))
 
     async def create_agent(
         self,

@@ -158,7 +158,9 @@ async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
     }
 
 
-async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[AgentResult]:
+async def run_agent(
+    desk: Any, agent: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
+) -> list[AgentResult]:
     """Work on the agent's pending tasks that can begin, in the order of their making; their results.
 
     It goes on until none can begin: a task may be what the next one waits for.
@@ -175,7 +177,7 @@ async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[Ag
         if not ready:
             return results
         tried.add(ready[0])
-        results.append(await worked_on(desk, ready[0], on_wait=on_wait))
+        results.append(await worked_on(desk, ready[0], on_wait=on_wait, params=params))
 
 
 async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:

@@ -162,6 +162,20 @@ def test_an_agent_works_on_what_waits_for_it(tmp_path: Path) -> None:
     play(scenario())
 
 
+def test_an_agent_works_with_the_parameters_that_are_asked_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        team = Team()
+        async with serving(tmp_path, model=team.model, has_worker=False) as served:
+            await an_agent(served.ada)
+            await a_task(served.ada)
+            refused(await served.ada.post(f"{ANA}/run", json={"params": {"temperature": 9}}), 422)
+            good(await served.ada.post(f"{ANA}/run", json={"params": {"seed": 7}}), 202)
+            assert (await stands(served.ada, OWN, "done", "failed"))["status"] == "done"
+            assert {one.params.get("seed") for one in team.requests} == {7}
+
+    play(scenario())
+
+
 def test_an_agent_asked_again_while_its_drive_ends_works_on_what_came_meanwhile(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, model=Team().model, has_worker=False) as served:

@@ -37,6 +37,9 @@ Speaks = Annotated[
         "--speaks", metavar="RULE", help="Who of a group is next: list, mention, talkativeness, model."
     ),
 ]
+Persona = Annotated[
+    str | None, typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description.")
+]
 Books = Annotated[
     list[str] | None,
     typer.Option("--lorebook", metavar="FILE", help="World Info (.json), or a ref; repeatable; or none."),
@@ -64,10 +67,7 @@ async def chat(
     ] = None,
     char: Characters = None,
     speaks: Speaks = None,
-    persona: Annotated[
-        str | None,
-        typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description."),
-    ] = None,
+    persona: Persona = None,
     lorebook: Books = None,
     system: Annotated[str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.")] = None,
     preset: Annotated[

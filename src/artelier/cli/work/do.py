@@ -34,6 +34,9 @@ PLAN_CHARS_MAX = 4_000_000
 """Of a plan in a file (a hundred tasks with the longest texts)."""
 
 
+AtMost = Annotated[bool, typer.Option("--at-most", help="Spend no more than the estimate of the plan.")]
+
+
 @command(app, example="artelier do 'Which region sold most? Write a report.' --workspace ./sales")
 async def do(
     call: CliCall,
@@ -64,9 +67,7 @@ async def do(
             help="Plan as JSON: launched if it is there; with --plan, written there to be edited.",
         ),
     ] = None,
-    at_most: Annotated[
-        bool, typer.Option("--at-most", help="Spend no more than the estimate of the plan.")
-    ] = False,
+    at_most: AtMost = False,
     solo: Annotated[bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")] = False,
     attach: Attachments = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -316,8 +316,10 @@ async def status_of_mission(desk: Any, mission: str) -> str | None:
     return None
 
 
-async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentResult:
-    """Drive a task's run on its own. Errors: see `Tasks.start`."""
+async def worked_on(
+    desk: Any, task: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
+) -> AgentResult:
+    """Drive a task's run on its own; `params` are those of a new one's calls. Errors: see `Tasks.start`."""
     from artelier.missions.task.task_runner import drive_task
 
     standing = await check_start(desk, task)
@@ -328,7 +330,7 @@ async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentRes
             job = await job_of(desk, standing)
             above = standing.mission if await status_of_mission(desk, standing.mission) else ""
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
-            await drive_task(desk, task, job, on_wait=on_wait, ended_parent=above)
+            await drive_task(desk, task, job, on_wait=on_wait, ended_parent=above, params=params)
     return await agent_result(desk.services, desk.id, task)
 
 

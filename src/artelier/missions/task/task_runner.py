@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from artelier.agents.artifact_tools import keep_result, read_artifact_tool
@@ -35,11 +36,13 @@ async def drive_task(
     parent_step: str | None = None,
     limits: Limits | None = None,
     ended_parent: str = "",
+    params: Mapping[str, Any] | None = None,
 ) -> TaskResult:
     """Start a task's run, or go on where it stopped; one that has ended just gives its result.
 
     `desk` is the kernel bound to the tenant, `task_id` also the id of a fork of a task's run. `job` is for a
     run that may not have begun: what is recorded comes first. `ended_parent`: its mission, if that has ended.
+    `params`: those of a new run's model calls.
     Errors: `LeaseHeld` if another process drives it; `NotFound`; `InvalidRequest` where code is needed that
     is not here; `RunSuspended` and `RunStopped` if it has a parent, which waits with it;
     `StoreUnavailable`. What goes wrong with the task is the result's `reason`.
@@ -60,6 +63,7 @@ async def drive_task(
             limits=limits,
             is_new=stored is None,
             ended_parent=ended_parent,
+            params=params,
         )
         try:
             await go(desk.services, desk.id, task_id, work)
@@ -80,6 +84,7 @@ async def _drive(
     limits: Limits | None,
     is_new: bool,
     ended_parent: str,
+    params: Mapping[str, Any] | None,
 ) -> None:
     if is_new:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
@@ -101,6 +106,7 @@ async def _drive(
         parent=parent,
         parent_step=parent_step,
         ended_parent=ended_parent,
+        params=params,
         scopes=job.scopes,
         key_id=key_id,
     )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from artelier.missions.definition import TEXT_CHARS_MAX
-from artelier.server.wire.base import Id, RequestBody, ResponseModel
+from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel
 from artelier.server.wire.runs import Effect
 
 
@@ -157,6 +157,13 @@ class AgentNew(RequestBody):
     tools: list[str] = Field(default_factory=list[str], max_length=200)
     """Those that are on; none named: all that are on by default."""
     budget_usd: str | None = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$")
+
+
+class AgentRunAsk(RequestBody):
+    """Work on the tasks that wait."""
+
+    params: ParamsIn = ParamsIn()
+    """Of the model calls of tasks that begin now; one that has begun keeps its own."""
 
 
 class AgentChange(RequestBody):

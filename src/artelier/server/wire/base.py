@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -83,6 +83,26 @@ class Page(ResponseModel, Generic[Item]):
     def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
         """Return `Page[Run]` for a page of `RunOut`."""
         return f"{cls.__name__}[{', '.join(map(schema_title, params))}]"
+
+
+class ParamsIn(RequestBody):
+    """Parameters of model calls; null takes one back."""
+
+    temperature: float | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    top_p: float | None = None
+    top_k: int | None = Field(default=None, ge=0)
+    min_p: float | None = None
+    seed: int | None = Field(default=None, ge=0)
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    thinking: bool | Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    extra: dict[str, Any] | None = None
+    """What only one provider knows, as its body has it."""
+    timeout_s: float | None = Field(default=None, gt=0)
 
 
 class Nothing(RequestBody):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from artelier.server.wire.base import Id, RequestBody, ResponseModel
+from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel
 
 
 class ProfileLine(ResponseModel):
@@ -73,26 +73,6 @@ class ProfileSaved(ResponseModel):
 
 
 TEXT_CHARS_MAX = 1_000_000
-
-
-class ParamsIn(RequestBody):
-    """Parameters of a main call; null takes one back."""
-
-    temperature: float | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    top_p: float | None = None
-    top_k: int | None = Field(default=None, ge=0)
-    min_p: float | None = None
-    seed: int | None = Field(default=None, ge=0)
-    stop: str | list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    thinking: bool | Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
-    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
-    extra: dict[str, Any] | None = None
-    """What only one provider knows, as its body has it."""
-    timeout_s: float | None = Field(default=None, gt=0)
 
 
 Speaks = Literal["list", "mention", "talkativeness", "model"]

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Plan, Ref, Text
 from artelier.missions.membranes import NAME_CHARS_MAX
 from artelier.server.wire.agents import MissionAgent
-from artelier.server.wire.base import Id, Micro, RequestBody, ResponseModel
+from artelier.server.wire.base import Id, Micro, ParamsIn, RequestBody, ResponseModel
 from artelier.server.wire.runs import ApprovalOut, UsageOut
 
 
@@ -272,6 +272,8 @@ class PlanAsk(RequestBody):
     """Without it one is made from the goal."""
     subject: str = Field(default="", max_length=200)
     """Whom it is about: what its runs store and write is erased with that."""
+    params: ParamsIn = ParamsIn()
+    """Of its model calls; a temperature stands over that of steering."""
 
 
 class LaunchAsk(RequestBody):

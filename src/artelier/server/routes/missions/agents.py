@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from fastapi import Query, Request
 from artelier.errors import InvalidRequest, NotFound
 from artelier.missions.mission_agents import CARDS, agent_facts, agent_page, change_agent
 from artelier.missions.task.preview import open_runs, upcoming
+from artelier.ports.model_params import check_params
 from artelier.server.background_tasks import errands_of, key_of
 from artelier.server.deps import Actor, Desk, check_mission, new_id
 from artelier.server.prompt_inspector import looked_ahead
@@ -131,18 +133,19 @@ async def note(desk: Desk, by: Actor, id: str, asked: runs.Injection) -> wire.Ag
 
 
 @router.post("/{id}/run", status_code=202, operation_id="agents_run")
-async def run(request: Request, desk: Desk, id: str, asked: Nothing) -> wire.AgentShown:
+async def run(request: Request, desk: Desk, id: str, asked: wire.AgentRunAsk) -> wire.AgentShown:
     """Let it work on its pending tasks that can begin, one after the other, beside the answer.
 
-    Asked while it works, it looks for tasks once more before it ends.
+    Asked while it works, it looks for tasks once more before it ends, with the parameters asked for last.
     """
+    params = check_params(asked.params.given_fields())
     if not (await agent_facts(desk, id))["is_assignable"]:
         raise NotFound(f"agent {id!r:.140} is none that tasks are assigned to")
     errands, key = errands_of(request.app), key_of("agent", desk, id)
     if (going := errands.at_work(key)) is not None:
-        going.about.is_asked = True
+        going.about.is_asked, going.about.params = True, params
     else:
-        wish = _WorkRequest()
+        wish = _WorkRequest(params=params)
         errands.start(key, _work(desk, id, wish), about=wish)
     return await _show_agent(desk, id)
 
@@ -151,10 +154,11 @@ async def run(request: Request, desk: Desk, id: str, asked: Nothing) -> wire.Age
 class _WorkRequest:
     """A wish that an agent works, until it is looked at."""
 
+    params: Mapping[str, Any]
     is_asked: bool = True
 
 
 async def _work(desk: Desk, id: str, wish: _WorkRequest) -> None:
     while wish.is_asked:
         wish.is_asked = False
-        await desk.run_agent(id, on_wait="suspend")
+        await desk.run_agent(id, on_wait="suspend", params=wish.params)

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from artelier.missions.plan.commands import fresh_mission_id, mission_object
+from artelier.ports.model_params import check_params
 from artelier.server.background_tasks import check, errands_of, key_of, send_work
 from artelier.server.deps import Actor, Desk, Setup, Who, with_shown_workspace, workspace_of
 from artelier.server.routes import resource
@@ -71,6 +72,7 @@ async def plan(
         by=by,
         subject=asked.subject,
         at_most=asked.at_most,
+        params=check_params(asked.params.given_fields()),
     )
     errand = await send_work(errands, key, work, desk, run_id=mission)
     if wait:
