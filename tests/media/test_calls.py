@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -22,6 +23,7 @@ from artelier.errors import (
     PriceUnknown,
 )
 from artelier.kernel import events as ev
+from artelier.kernel.queries.tenants import has_received
 from artelier.log import blob_name
 from artelier.ports.media import MediaRules, media_in
 from artelier.ports.model import Part, Price
@@ -308,3 +310,26 @@ def test_a_killed_run_goes_on_with_what_it_had_attached(tmp_path: Path) -> None:
     play(main())
 
     assert len(model.media) == 1
+
+
+def test_a_pdf_cannot_name_the_values_of_others(tmp_path: Path) -> None:
+    """What only looks like a placeholder in it is none: no tool is given the value behind it."""
+    model = ScriptedMediaModel(["ok"], rules=SEES)
+    made: list[str] = []
+
+    async def main() -> None:
+        policy = Policy(pii=True, backoff_s=0)
+        environ = {"ARTELIER_VAULT_KEY": "k" * 32}
+        with open_kernel(tmp_path, model, policy=policy, environ=environ) as kernel:
+            runs = kernel.for_tenant()
+            async with kernel.run("one") as run:
+                part = await run.attach(pdf("anna.smith@example.org"))
+                text = await run.core.load(part.data["text"])
+                made.extend(re.findall("<EMAIL_[A-Z2-7]+>", text.decode()))
+            async with kernel.run("two") as run:
+                await ask(run, pdf(f"Write to {made[0]}"), key="k")
+                assert not has_received(runs.services.store, runs.id, "two", made[0])
+
+    play(main())
+
+    assert made and made[0] not in model.requests[0].messages[0].text

@@ -305,9 +305,7 @@ class OpenRun:
         blobs: list[Blob] = []
         key_id = await take_key(core, opening.subject, opening.parent, opening.key_id)
         core.listed_under = core.sight
-        settings = await _with_attachments(core, opening, blobs)
-        if core.pii is not None:
-            await core.pii.prepare(opening.goal, settings)
+        settings = await _prepare_settings(core, opening, blobs)
         started = ev.RunStarted(
             loop=opening.loop, agent=opening.agent, model=opening.model,
             goal=_keep(core, opening.goal, blobs), settings=_keep(core, settings, blobs),
@@ -630,14 +628,22 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
     return ev.RunFailed(reason=reason, message=message), blobs
 
 
-async def _with_attachments(core: RunCore, opening: Opening, blobs: list[Blob]) -> Any:
-    """Return the settings of a new run with the media that it is given, which are stored with them."""
-    if not opening.attachments:
-        return opening.settings
-    escape = core.services.escape_placeholders
-    kept = [await keep_medium(core.tenant.id, core.key, one, escape=escape) for one in opening.attachments]
-    blobs.extend(blob for one in kept for blob in one.blobs)
-    return {**opening.settings, ATTACHMENTS: [msgspec.to_builtins(one.medium.part) for one in kept]}
+async def _prepare_settings(core: RunCore, opening: Opening, blobs: list[Blob]) -> Any:
+    """Return the settings of a new run with the media that it is given, which are stored with them.
+
+    What is large in them is searched for personal data, off the event loop.
+    """
+    settings = opening.settings
+    if opening.attachments:
+        escape = core.services.escape_placeholders
+        kept = [
+            await keep_medium(core.tenant.id, core.key, one, escape=escape) for one in opening.attachments
+        ]
+        blobs.extend(blob for one in kept for blob in one.blobs)
+        settings = {**settings, ATTACHMENTS: [msgspec.to_builtins(one.medium.part) for one in kept]}
+    if core.pii is not None:
+        await core.pii.prepare(opening.goal, settings)
+    return settings
 
 
 def _keep(core: RunCore, value: object, blobs: list[Blob]) -> BlobRef | None:
