@@ -27,6 +27,9 @@ class PlannedOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     depends_on: tuple[str, ...] = ()
     skipped: str = ""
     """Why it will not be started (`disabled`, `trigger_mismatch`, `not_due`); empty if it may be."""
+    counters: dict[str, int] = {}
+    """Of one that is counted: `turns` and `tokens` since it was done last, and what it waits for,
+    `every_n_turns` and `every_n_context_tokens`."""
 
 
 @event("run.phase_changed")
@@ -104,6 +107,11 @@ class OperationFinished(StepReceipt, frozen=True, kw_only=True, omit_defaults=Tr
     """Of `error` and `aborted`: a stable code."""
     message: BlobRef | None = None
     """JSON text that says what went wrong."""
+    withheld: BlobRef | None = None
+    """JSON text: the words that `message` withholds, since they may quote what people may not see. For
+    operators alone."""
+    scope: BlobRef | None = None
+    """JSON: the names that one that failed saw, for operators alone; `{cut}` if they are too large."""
     details: BlobRef | None = None
     """JSON: the values that a condition saw, and such."""
     result: BlobRef | None = None

@@ -113,7 +113,10 @@ def wire_of(error: ArtelierError) -> dict[str, Any]:
             hint="The server's log says which; `artelier verify` names all damage.",
         )
         return {"error": {**told.to_wire(), "code": error.code}}
-    return {"error": marked_wire(error.to_wire())}
+    told = marked_wire(error.to_wire())
+    if mistakes := error.facts.get("mistakes"):  # each with its path, as `/profiles/validate` has them
+        told["errors"] = marked_wire(mistakes)
+    return {"error": told}
 
 
 class _ErrorResponse(JSONResponse):

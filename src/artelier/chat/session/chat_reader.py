@@ -404,15 +404,16 @@ class ChatReader:
             async for item in items:
                 yield item
 
-    async def show(self, run_id: str) -> dict[str, Any]:
+    async def show(self, run_id: str, *, internal: bool = False) -> dict[str, Any]:
         """One of the chat's runs: its plan, operations, effects, what its prompt included, how it ended.
 
-        Values are not in it. Errors: `NotFound`.
+        Values are not in it, unless `internal`: that is for operators, who see errors in full, what an
+        operation that failed saw, and what the others found. Errors: `NotFound`.
         """
         from artelier.chat.session.run_report import show_run
 
         await self._check_own(run_id)
-        return await show_run(self.desk, run_id)
+        return await show_run(self.desk, run_id, internal=internal)
 
     async def _check_own(self, run_id: object) -> None:
         chat, _, number = str(run_id).rpartition("/r")

@@ -24,10 +24,11 @@ EVENTS_MAX = 10_000
 _KINDS = (ev.PhaseChanged, ev.SessionRead, ev.OperationStarted, ev.OperationFinished, ev.CommitReported)
 
 
-async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
+async def show_run(desk: Any, run_id: str, *, internal: bool = False) -> dict[str, Any]:
     """`{id, status, ..., phase, turn, trigger, plan, operations, reports, prompt, dropped, failed}`.
 
-    Errors: `NotFound`.
+    `internal`, for operators alone: an operation that failed has its error in full, and under `scope` the
+    names that it saw; one that is done has its `result`. Errors: `NotFound`.
     """
     services, tenant = desk.services, desk.id
     row = await run_row(services.store, tenant, run_id)
@@ -42,7 +43,7 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
         "reports": [],
     }
     for event in events:
-        await _add(desk, shown, event.read(kinds[event.kind]))
+        await _add(desk, shown, event.read(kinds[event.kind]), internal)
     job = await shown_fields(services, tenant, row.settings)
     for name in ("chat", "branch", "trigger", "profile", "session_id"):
         shown[name] = job.get(name, "generate" if name == "trigger" else "")
@@ -54,7 +55,7 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
     return shown | await _prompt(desk, run_id)
 
 
-async def _add(desk: Any, shown: dict[str, Any], event: Any) -> None:
+async def _add(desk: Any, shown: dict[str, Any], event: Any, internal: bool) -> None:
     if isinstance(event, ev.PhaseChanged):
         shown["phase"] = event.phase
         if event.plan:
@@ -67,7 +68,10 @@ async def _add(desk: Any, shown: dict[str, Any], event: Any) -> None:
             {"operation_id": event.operation_id, "hook": event.hook, "status": "running"}
         )
     elif isinstance(event, ev.OperationFinished):
-        _end(shown["operations"], await _operation_end(desk, event))
+        ended = await _operation_end(desk, event)
+        if internal:
+            ended |= await _internals(desk, event)
+        _end(shown["operations"], ended)
     elif isinstance(event, ev.CommitReported):
         for report in event.reports:
             plain = msgspec.to_builtins(report)
@@ -87,6 +91,16 @@ async def _operation_end(desk: Any, event: ev.OperationFinished) -> dict[str, An
     if event.status == "skipped":  # the values that a condition saw
         ended["details"] = await shown_json(desk.services, desk.id, event.details)
     return ended
+
+
+async def _internals(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
+    """Return what people who are no operators never see of an operation."""
+    own: dict[str, Any] = {"scope": await shown_json(desk.services, desk.id, event.scope)}
+    if event.withheld is not None:
+        own["message"] = await shown_json(desk.services, desk.id, event.withheld)
+    if event.result is not None:
+        own["result"] = await shown_json(desk.services, desk.id, event.result)
+    return own
 
 
 def _end(operations: list[dict[str, Any]], ended: dict[str, Any]) -> None:

@@ -75,6 +75,11 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if a model chooses who that is; `speaker` is for when it names nobody."""
 
     @property
+    def keeps_unchanged(self) -> bool:
+        """Return True if an artifact that gets the value it has keeps its version; older turns made one."""
+        return self.card_rules >= GROUP_RULES
+
+    @property
     def has_words(self) -> bool:
         """Return True if the person says something in this turn."""
         return self.trigger != "continue" and bool(self.text)

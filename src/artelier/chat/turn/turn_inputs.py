@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.errors import RunEnded
-from artelier.kernel import Renderer, Run
+from artelier.kernel import Renderer, Run, run_row
+from artelier.kernel.queries.steps import find_step
 from artelier.log import Blob, BlobRef, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.graph.scope import Art, ArtState, Version
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.operations.profile.profile_reader import parse_with_content, parsed_content
 from artelier.ports.model import ChatMessage
+
+if TYPE_CHECKING:
+    from artelier.chat.queries.tree import NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,32 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
         tokens=stood.tokens,
     )
     return event, blobs
+
+
+async def inputs_unread(run: Run, job: TurnJob, desk: Any) -> tuple[OperationProfile, NodeState] | None:
+    """Return the profile and the state that a turn would go on from; None if the run has read them.
+
+    Errors: those of reading a profile.
+    """
+    from artelier.chat.queries.tree import stand
+    from artelier.operations.profile.store import read_profile
+
+    core = run.core
+    row = await run_row(core.store, run.tenant_id, run.id)
+    if await find_step(core.store, row.id, "session") is not None:
+        return None
+    stood = await stand(
+        core.store,
+        run.tenant_id,
+        job.chat,
+        node=job.node,
+        scope=job.scope,
+        tags=(),
+        trigger=job.trigger,
+        now_us=core.started_us,
+    )
+    stored, _ = await read_profile(desk, job.profile, by=job.principal or "operator")
+    return parse_with_content(stored)[0], stood
 
 
 async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> TurnInputs:

@@ -30,7 +30,7 @@ from artelier.chat.turn.main_call import (
 from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
-from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from
+from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
 from artelier.context import assemble
 from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
@@ -98,7 +98,12 @@ async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | N
 
     Errors: Flow, when a command, a wait or a limit ends the drive before that.
     """
-    turn = await TurnParts.begin(run, job, desk=desk, sink=sink)
+    try:
+        turn = await TurnParts.begin(run, job, desk=desk, sink=sink)
+    except RunStopped:
+        if desk is not None:
+            await _note_plan(run, job, desk)
+        raise
     try:
         await cycle(turn.start, turn.parts())
     except TurnFailure as failed:
@@ -240,7 +245,9 @@ class TurnParts:
             raise _failure("before_barrier", blocking)
         if self._out_of_time():
             raise TurnFailure("before_barrier", code="deadline", message="the time of the run is up")
-        turned = apply(state.turned, state.before, at_us=self.now_us)
+        turned = apply(
+            state.turned, state.before, at_us=self.now_us, keeps_unchanged=self.job.keeps_unchanged
+        )
 
         async def make(full: str) -> tuple[ev.CommitReported, list[Blob]]:
             listed, blobs = reports(self.run.core, turned.applied)
@@ -406,7 +413,13 @@ class TurnParts:
         """Apply the effects of the operations after, and complete the variant, in one batch."""
         call = state.call
         reply = call.text if call is not None and call.is_ok else None
-        turned = apply(state.turned, state.after, at_us=self.now_us, reply=reply)
+        turned = apply(
+            state.turned,
+            state.after,
+            at_us=self.now_us,
+            reply=reply,
+            keeps_unchanged=self.job.keeps_unchanged,
+        )
         self._last = replace(state, turned=turned)
 
         async def make(full: str) -> tuple[ev.CommitReported, list[Blob]]:
@@ -484,6 +497,21 @@ class TurnParts:
             "operations": _statuses((*last.before, *last.after)),
             "is_cut": call is not None and call.code == "length",
         }
+
+
+async def _note_plan(run: Run, job: TurnJob, desk: Any) -> None:
+    """Record the operations of a turn that was cancelled before it began: each with why it never ran."""
+    actor = run.core.actor
+    if actor is None or not job.profile:
+        return
+    found = await inputs_unread(run, job, desk)
+    if found is None:  # a resumed turn that had read them has recorded its plan as well
+        return
+    profile, stood = found
+    planned = plan(profile, trigger=job.trigger, turn=stood.turn, tokens=stood.tokens, marks=stood.marks)
+    actor.note(ev.PhaseChanged(key="phase/planning", phase="planning", plan=planned.to_planned()))
+    for slot in (*planned.before, *planned.after):
+        actor.note(_never_begun(slot, slot.key, "cancelled"))
 
 
 def _statuses(outcomes: Sequence[OperationOutcome]) -> dict[str, dict[str, str]]:

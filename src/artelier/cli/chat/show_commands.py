@@ -255,6 +255,28 @@ async def explain(talk: Talk, turn: str | None = None) -> None:
         talk.screen.table(("artifact", "now", "usage", ">size"), rows, empty="")
 
 
+@slash("debug", "[TURN] [OPERATION]", help="Each operation's error in full, what it saw and what it found.")
+async def debug(talk: Talk, turn: str | None = None, operation: str | None = None) -> None:
+    if turn is not None and operation is None and not turn.isdecimal():
+        turn, operation = None, turn
+    shown = await talk.session.show(await _run_of(talk, turn), internal=True)
+    found = [one for one in shown["operations"] if operation in (None, one["operation_id"])]
+    if not found and operation is not None:
+        known = ", ".join(one["operation_id"] for one in shown["operations"])
+        raise NotFound(f"the turn has no operation {operation[:60]!r}", expected=known[:300] or "none")
+    found = await talk.restore_values(found)
+    if talk.data({"run_id": shown["id"], "operations": found}):
+        return
+    planned = {(one["operation_id"], one["hook"]): one for one in shown["plan"]}
+    for one in found:
+        why = _why(planned.get((one["operation_id"], one["hook"]), {}), one)
+        talk.screen.line(f"{one['operation_id']} at {one['hook']}: {one['status']}", "bold")
+        parts = [("why", why), ("error", display.line(str(one.get("message") or ""), chars_max=4_000))]
+        for name, key in (("saw", "scope"), ("found", "result")):
+            parts.append((name, display.compact(one[key], chars_max=4_000) if one.get(key) else ""))
+        talk.screen.facts([(f"  {name}", text) for name, text in parts if text])
+
+
 async def _sizes(talk: Talk) -> list[dict[str, Any]]:
     """All artifacts of the session, without what is in them."""
     arts = await talk.session.arts(internal=True)
@@ -285,10 +307,22 @@ def _operations(shown: dict[str, Any]) -> list[tuple[object, ...]]:
 
 def _why(planned: dict[str, Any], found: dict[str, Any]) -> str:
     words = [found.get("reason") or planned.get("skipped") or "", found.get("code") or ""]
+    if words[0] == "not_due":
+        words.append(_counted(planned.get("counters") or {}))
     words += _details(found.get("details") or {})
     if message := found.get("message"):
         words.append(display.line(str(message)))
     return "; ".join(dict.fromkeys(word for word in words if word))
+
+
+def _counted(counters: dict[str, int]) -> str:
+    """Return where an activation stands, such as `1 of 3 turns, 120 of 4,000 tokens`."""
+    pairs = (("turns", "every_n_turns", "turns"), ("tokens", "every_n_context_tokens", "tokens"))
+    return ", ".join(
+        f"{counters.get(now, 0):,} of {counters[wanted]:,} {unit}"
+        for now, wanted, unit in pairs
+        if wanted in counters
+    )
 
 
 def _details(details: dict[str, Any]) -> list[str]:

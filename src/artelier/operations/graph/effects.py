@@ -309,11 +309,17 @@ class Turned:
 
 
 def apply(
-    turned: Turned, outcomes: Iterable[OperationOutcome], *, at_us: int, reply: str | None = None
+    turned: Turned,
+    outcomes: Iterable[OperationOutcome],
+    *,
+    at_us: int,
+    reply: str | None = None,
+    keeps_unchanged: bool = False,
 ) -> Turned:
     """The turn after the effects of these operations, which stand in the order of commit.
 
     Only operations that are done change anything. `reply` is the main call's text, after it.
+    `keeps_unchanged`: an artifact that would get the value that it has keeps its version.
     Cost: O(effects).
     """
     for outcome in outcomes:
@@ -323,12 +329,29 @@ def apply(
                 status, code = ("error", wish.code) if wish.code else ("skipped", "not_committed")
                 turned = _report_effect(turned, outcome, index, wish, status=status, code=code)
                 continue
-            changed = _apply_effect(turned, outcome.slot.id, wish, at_us=at_us, reply=reply)
+            changed: Turned | str = "unchanged"
+            if not (keeps_unchanged and _is_unchanged(turned, wish)):
+                changed = _apply_effect(turned, outcome.slot.id, wish, at_us=at_us, reply=reply)
             if isinstance(changed, str):
                 turned = _report_effect(turned, outcome, index, wish, status="skipped", code=changed)
             else:
                 turned = _report_effect(changed, outcome, index, wish, status="applied")
     return turned
+
+
+def _is_unchanged(turned: Turned, wish: WishedEffect) -> bool:
+    """Return True if an artifact has this value already, for the same readers, and its age does not count."""
+    effect = wish.effect
+    if not isinstance(effect, ArtifactUpsert) or effect.persistence != "persisted" or effect.retention.ttl_s:
+        return False
+    art = turned.state.arts.get(effect.tag)
+    if art is None or art.append or effect.write_mode == "append" or not art.persisted:
+        return False
+    if (art.usage, art.semantics) != (effect.usage, effect.semantics):
+        return False
+    from artelier.kernel.prompt.manifest import encode_json
+
+    return encode_json(art.value) == encode_json(wish.value)  # to Python 1 and true are the same
 
 
 def _report_effect(

@@ -301,6 +301,12 @@ class Hooked:
         message = str(error) if isinstance(error, ArtelierError) else type(error).__name__
         is_told = code in PLAIN_CODES or _sees_nothing_hidden(scope)
         ref, blobs = core.keep_json(_clean(message) if is_told else WITHHELD)
+        withheld = None
+        if not is_told:
+            withheld, more = core.keep_json(_clean(message))
+            blobs = [*blobs, *more]
+        seen, more = core.keep_json(_bounded_scope(scope))
+        blobs = [*blobs, *more]
         details = None
         if is_told and (known := getattr(error, "details", None)) is not None:
             with suppress(ArtelierError):
@@ -314,6 +320,8 @@ class Hooked:
             status="aborted" if aborted else "error",
             code=code or "operation_failed",
             message=ref,
+            withheld=withheld,
+            scope=seen,
             details=details,
         )
         return finished, blobs
@@ -552,7 +560,7 @@ def _sees_nothing_hidden(scope: OperationScope) -> bool:
 def _bounded_scope(scope: OperationScope) -> Mapping[str, Any]:
     from artelier.kernel.prompt.manifest import encode_json
 
-    with suppress(ArtelierError):
+    with suppress(ArtelierError, TypeError, ValueError):
         if len(encode_json(dict(scope.names))) <= DETAILS_BYTES_MAX:
             return dict(scope.names)
     return {"cut": "the names in scope are too large to be kept"}

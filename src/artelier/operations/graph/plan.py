@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from artelier.operations.events import PlannedOperation
 from artelier.operations.profile.definition import HOOKS, Hook, Operation
@@ -21,6 +21,8 @@ class Slot:
     hook: Hook
     skipped: str = ""
     """Why it will not be started; empty if it may be."""
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Where its activation stands; empty for one without."""
 
     @property
     def id(self) -> str:
@@ -41,6 +43,7 @@ class Slot:
             order=round(operation.order * 1_000),
             depends_on=operation.depends_on,
             skipped=self.skipped,
+            counters=dict(self.counters),
         )
 
 
@@ -70,7 +73,12 @@ def plan(
         return OperationPlan()
     before, after = (
         tuple(
-            Slot(operation=one, hook=hook, skipped=_skip_reason(one, trigger, turn, tokens, marks))
+            Slot(
+                operation=one,
+                hook=hook,
+                skipped=_skip_reason(one, trigger, turn, tokens, marks),
+                counters=_counters(one, turn, tokens, marks),
+            )
             for one in in_commit_order(o for o in profile.operations if hook in o.hooks)
         )
         for hook in HOOKS
@@ -86,9 +94,26 @@ def _skip_reason(operation: Operation, trigger: str, turn: int, tokens: int, mar
     activation = operation.activation
     if activation is None:
         return ""
+    turns, grown = _since(operation, turn, tokens, marks)
+    return "" if activation.is_due(turns=turns, tokens=grown) else "not_due"
+
+
+def _since(operation: Operation, turn: int, tokens: int, marks: Marks) -> tuple[int, int]:
+    """Turns and tokens since an operation was done last, or has been counted."""
     last_turn, last_tokens = marks.get(operation.operation_id, (turn - 1, tokens))
-    is_due = activation.is_due(turns=turn - last_turn, tokens=tokens - last_tokens)
-    return "" if is_due else "not_due"
+    return turn - last_turn, tokens - last_tokens
+
+
+def _counters(operation: Operation, turn: int, tokens: int, marks: Marks) -> dict[str, int]:
+    activation = operation.activation
+    if activation is None:
+        return {}
+    turns, grown = _since(operation, turn, tokens, marks)
+    found = {"turns": turns, "tokens": grown}
+    for name in ("every_n_turns", "every_n_context_tokens"):
+        if (wanted := getattr(activation, name)) is not None:
+            found[name] = wanted
+    return found
 
 
 def in_commit_order(operations: Iterable[Operation]) -> list[Operation]:

@@ -48,7 +48,11 @@ class InvalidProfile(InvalidConfig):
         said = "; ".join(_format_mistake(one) for one in self.errors[:SHOWN_MAX])
         lead = "a mistake in the profile" if count == 1 else f"{count} mistakes in the profile"
         more = f"The first {SHOWN_MAX} are shown; `errors` and `artelier profile validate` have all."
-        super().__init__(f"{lead}: {said}", hint=more if count > SHOWN_MAX else None)
+        super().__init__(
+            f"{lead}: {said}",
+            hint=more if count > SHOWN_MAX else None,
+            mistakes=[dict(one) for one in self.errors],
+        )
 
 
 class Mistakes:

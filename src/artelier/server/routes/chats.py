@@ -16,10 +16,10 @@ from fastapi.responses import StreamingResponse
 from artelier.chat.foreign_files import ForeignFile, read_foreign_file
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
-from artelier.errors import Conflict, NotFound
+from artelier.errors import AccessDenied, Conflict, NotFound
 from artelier.ids import fresh_secret
 from artelier.server.background_tasks import Errands, errands_of, let_go
-from artelier.server.deps import Actor, Desk, Live, Setup
+from artelier.server.deps import Actor, Desk, Live, Setup, Who
 from artelier.server.live.hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
@@ -156,6 +156,16 @@ async def feed(desk: Desk, id: str, tag: str, branch: OfBranch = "main") -> wire
 async def explain(desk: Desk, id: str, run_id: Annotated[str, Query(max_length=512)]) -> dict[str, Any]:
     """One turn's run: plan, operations with their status, effects, parts of the prompt. No values."""
     return await (await session_of(desk, id)).show(run_id)
+
+
+@router.get("/{id}/debug", operation_id="sessions_debug")
+async def debug(
+    desk: Desk, who: Who, id: str, run_id: Annotated[str, Query(max_length=512)]
+) -> dict[str, Any]:
+    """The same for operators: errors in full, what operations that failed saw, and what the others found."""
+    if not who.may("operator"):
+        raise AccessDenied("only operators may see this", expected="role operator or admin", got=who.role)
+    return await (await session_of(desk, id)).show(run_id, internal=True)
 
 
 # Branches and variants
