@@ -36,7 +36,7 @@ def test_all_mistakes_are_named_and_nothing_is_stored(tmp_path: Path) -> None:
                 "operations[1]",
             }
             saved = await served.ada.post("/profiles", json={"profile": broken})
-            refused(saved, 422, "invalid_profile")
+            assert refused(saved, 422, "invalid_profile")["errors"] == told["errors"]
             refused(await served.ada.get("/profiles/tavern"), 404, "not_found")
             everything: tuple[Any, ...] = (None, 5, [], "no json {", {"operations": [[]]}, "x" * 100_000)
             for one in everything:

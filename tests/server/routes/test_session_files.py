@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import ModelRequest
+from tests.operations.profiles import template
 from tests.server.routes.served import Served, good, play, refused, serving
 
 CARD = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira", "first_mes": "Hi {{user}}."}}
@@ -70,5 +71,27 @@ def test_a_chat_begins_with_a_file_and_takes_others_in(tmp_path: Path) -> None:
             assert "JSON" in refused(broken, 422)["message"]
             refused(await served.vic.post(where, content=content, headers=BYTES), 403)
             refused(await served.eve.post(where, content=content, headers=BYTES), 404)
+
+    play(run())
+
+
+def test_only_operators_see_what_operations_saw_and_why_they_failed_in_full(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(tmp_path, _name) as served:
+            secret = template("secret", "TOPSECRET77", tag="x", usage="internal")
+            broken = template("broken", "{{ art.x.value.none.such }}", order=2, depends_on=["secret"])
+            data = {"profile_id": "p", "operations": [secret, broken]}
+            good(await served.ada.post("/profiles", json={"profile": data}), 201)
+            body = {"id": "c", "model": "m", "profile": "p"}
+            good(await served.ada.post("/sessions", json=body), 201)
+            started = good(await served.ada.post("/sessions/c/turns", json={"text": "Hi"}), 202)
+            await _turns(served, "c")
+            where = {"params": {"run_id": started["run_id"]}}
+            explained = await served.vic.get("/sessions/c/explain", **where)
+            assert "TOPSECRET77" not in json.dumps(good(explained))
+            refused(await served.vic.get("/sessions/c/debug", **where), 403, "access_denied")
+            refused(await served.eve.get("/sessions/c/debug", **where), 404)
+            told = good(await served.ada.get("/sessions/c/debug", **where))
+            assert "TOPSECRET77" in json.dumps(told["operations"])
 
     play(run())

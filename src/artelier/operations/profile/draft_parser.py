@@ -51,7 +51,7 @@ class InvalidProfile(InvalidConfig):
         super().__init__(
             f"{lead}: {said}",
             hint=more if count > SHOWN_MAX else None,
-            mistakes=[dict(one) for one in self.errors],
+            profile_mistakes=[dict(one) for one in self.errors],
         )
 
 
