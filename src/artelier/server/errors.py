@@ -114,7 +114,9 @@ def wire_of(error: ArtelierError) -> dict[str, Any]:
         )
         return {"error": {**told.to_wire(), "code": error.code}}
     told = marked_wire(error.to_wire())
-    if mistakes := error.facts.get("profile_mistakes"):  # each with its path, as `/profiles/validate` has them
+    if mistakes := error.facts.get(
+        "profile_mistakes"
+    ):  # each with its path, as `/profiles/validate` has them
         told["errors"] = marked_wire(mistakes)
     return {"error": told}
 
