@@ -86,12 +86,12 @@ def test_only_operators_see_what_operations_saw_and_why_they_failed_in_full(tmp_
             good(await served.ada.post("/sessions", json=body), 201)
             started = good(await served.ada.post("/sessions/c/turns", json={"text": "Hi"}), 202)
             await _turns(served, "c")
-            where = {"params": {"run_id": started["run_id"]}}
-            explained = await served.vic.get("/sessions/c/explain", **where)
+            run = {"run_id": started["run_id"]}
+            explained = await served.vic.get("/sessions/c/explain", params=run)
             assert "TOPSECRET77" not in json.dumps(good(explained))
-            refused(await served.vic.get("/sessions/c/debug", **where), 403, "access_denied")
-            refused(await served.eve.get("/sessions/c/debug", **where), 404)
-            told = good(await served.ada.get("/sessions/c/debug", **where))
+            refused(await served.vic.get("/sessions/c/debug", params=run), 403, "access_denied")
+            refused(await served.eve.get("/sessions/c/debug", params=run), 404)
+            told = good(await served.ada.get("/sessions/c/debug", params=run))
             assert "TOPSECRET77" in json.dumps(told["operations"])
 
     play(run())
