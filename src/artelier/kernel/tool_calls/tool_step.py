@@ -186,16 +186,32 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         undoes_in=ask.undo.run_id if ask.undo is not None else "",
         process=core.services.process if once else (),
     )
-    if counts:
-        await _commit_counted(core, requested, blobs)
-    elif once:
-        await core.writer.commit(requested, blobs=blobs)
-    else:
-        core.writer.note(requested, blobs)
-        core.writer.flush()
-    core.delivery.dispatches(key, tool)
-    core.services.at("tool.requested")
-    return await _dispatch(core, tool, arguments, ask, key)
+    return await _request(core, tool, arguments, ask, requested, blobs)
+
+
+async def _request(
+    core: RunCore,
+    tool: ToolPort,
+    arguments: dict[str, Any],
+    ask: ToolAsk,
+    requested: ev.ToolRequested,
+    blobs: list[Blob],
+) -> ToolResult:
+    """Record that a tool is called, and call it.
+
+    Who drains waits for both: a call that is recorded and then not made has an unknown outcome.
+    """
+    with core.services.draining.at_work():
+        if requested.counts:
+            await _commit_counted(core, requested, blobs)
+        elif requested.side_effect:
+            await core.writer.commit(requested, blobs=blobs)
+        else:
+            core.writer.note(requested, blobs)
+            core.writer.flush()
+        core.delivery.dispatches(requested.key, tool)
+        core.services.at("tool.requested")
+        return await _dispatch(core, tool, arguments, ask, requested.key)
 
 
 async def _from_record(core: RunCore, ask: ToolAsk, key: str, *, step: str = "") -> ToolResult | None:
@@ -308,8 +324,9 @@ async def _entered_again(
 ) -> ToolResult:
     """Enter a step once more under its idempotency key. `by`: see `ToolRetried`."""
     process = core.services.process if tool.side_effect and not tool.idempotent else ()
-    await core.writer.commit(ev.ToolRetried(key=key, by=by, process=process))
-    return await _dispatch(core, tool, arguments, ask, key)
+    with core.services.draining.at_work():
+        await core.writer.commit(ev.ToolRetried(key=key, by=by, process=process))
+        return await _dispatch(core, tool, arguments, ask, key)
 
 
 async def _settle_found(
@@ -448,11 +465,10 @@ async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, aga
 async def _dispatch(
     core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str
 ) -> ToolResult:
-    with core.services.draining.at_work():
-        work = _call(core, tool, arguments, ask, key)
-        if (telemetry := core.services.telemetry) is None:
-            return await work
-        return await tool_outcome.trace_call(telemetry, core, ask, key, work)
+    work = _call(core, tool, arguments, ask, key)
+    if (telemetry := core.services.telemetry) is None:
+        return await work
+    return await tool_outcome.trace_call(telemetry, core, ask, key, work)
 
 
 async def _call(
