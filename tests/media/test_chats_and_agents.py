@@ -117,3 +117,14 @@ def test_a_file_that_cannot_be_shown_is_refused_with_a_reason(
     assert ran.code != 0
     assert why in ran.err + ran.out
     assert provider.calls == 0
+
+
+def test_people_see_what_a_prompt_showed(shell: Shell, provider: Provider) -> None:
+    (shell.folder / "a.png").write_bytes(png(5, 7))
+    shell.set("ARTELIER_MODEL", "openai:gpt-4o")
+    provider.says("a dot")
+
+    assert shell("chat", "c", "--message", "Look", "--attach", "a.png").code == 0
+    seen = shell("manifest", "render", "c/r000001:main/model")
+
+    assert f"Look\n(image/png, 5 x 7 pixels, {len(png(5, 7))} bytes, b:" in seen.out

@@ -129,6 +129,18 @@ def has_media(message: ChatMessage) -> bool:
     return not isinstance(message.content, str) and any(part.type == MEDIA for part in message.content)
 
 
+def media_line(medium: Medium) -> str:
+    """Return a medium in one line for people, such as `(image/png, 640 x 480 pixels, 9,120 bytes, b:...)`."""
+    facts = [medium.media_type]
+    if medium.pixels is not None:
+        facts.append(f"{medium.pixels[0]} x {medium.pixels[1]} pixels")
+    if medium.pages is not None:
+        facts.append("1 page" if medium.pages == 1 else f"{medium.pages} pages")
+    if medium.seconds is not None:
+        facts.append(f"{medium.seconds} s")
+    return f"({', '.join(facts)}, {medium.size_bytes:,} bytes, {medium.blob})"
+
+
 def media_in(messages: Iterable[ChatMessage]) -> Iterator[Medium]:
     """Yield the media that messages show, in order. Errors: `InvalidRequest` for a malformed part."""
     for message in messages:

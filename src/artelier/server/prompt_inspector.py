@@ -15,6 +15,7 @@ from artelier.kernel.events import PartRecord
 from artelier.kernel.prompt.manifest import PromptPart
 from artelier.kernel.prompt.renderer import trust_label
 from artelier.missions.task.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
+from artelier.ports.media import media_in, media_line
 from artelier.ports.model import ModelRequest
 from artelier.ports.reasoning import reasoning_text
 
@@ -196,6 +197,7 @@ def readable(request: ModelRequest, *, shown: Shown = as_json) -> str:
             lines += ["(reasoning)", thought, ""]
         if message.text:
             lines.append(message.text)
+        lines += map(media_line, media_in((message,)))
         lines += [f"calls {call.name}({shown(call.arguments)})  [{call.id}]" for call in message.tool_calls]
     return "\n".join(lines)
 
