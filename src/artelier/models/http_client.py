@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from urllib.parse import urlsplit
@@ -13,6 +14,9 @@ from artelier.ports.model import sending
 
 REPLY_BYTES_MAX = 32 * 1024 * 1024
 """The largest reply body that is read; ten times the text of the largest output window."""
+
+BESIDE_BYTES = 256 * 1024
+"""Of a body that is read in a thread: images make it long, and smaller ones cost less than the thread."""
 
 _CONNECT_S = 10.0
 _CONNECTIONS_MAX = 1_000
@@ -48,8 +52,11 @@ def open_client(base_url: str | None) -> httpx2.AsyncClient:
 async def _note_body(request: httpx2.Request) -> None:
     """Record what is sent for the call at hand, and which of its parameters are not in it."""
     if (sent := sending.get()) is not None:
-        sent.body = await request.aread()
-        sent.dropped = dropped_of(sent.params, sent.body)
+        body = sent.body = await request.aread()
+        if len(body) <= BESIDE_BYTES:
+            sent.dropped = dropped_of(sent.params, body)
+        else:
+            sent.dropped = await asyncio.to_thread(dropped_of, sent.params, body)
 
 
 async def _bound_body(response: httpx2.Response) -> None:
