@@ -82,8 +82,7 @@ def forged(
 ) -> None:
     """A file as somebody would make who knows its form: every hash and the seal are right."""
     heads: dict[str, tuple[int, bytes]] = {}
-    with path.open("wb") as file:
-        writer = ArchiveWriter(file)
+    with path.open("wb") as file, ArchiveWriter(file) as writer:
         writer.write(
             Header(format=FORMAT, version=VERSION, tenant="acme", run=runs[0], code="", position=1, head="")
         )

@@ -568,20 +568,15 @@ def test_names_that_no_file_can_have_are_refused(tmp_path: Path, name: str) -> N
 
 def test_a_line_that_no_reader_would_take_is_not_written(tmp_path: Path) -> None:
     data = msgspec.Raw(b'"' + b"x" * LINE_BYTES_MAX + b'"')
-    with (tmp_path / "file").open("wb") as file, pytest.raises(InvalidExport, match="too large"):
-        ArchiveWriter(file).write(
-            EventLine(
-                stream="run:r",
-                seq=1,
-                kind="k",
-                version=1,
-                data=data,
-                at_us=1,
-                actor="a",
-                cause=None,
-                hash=b"",
-            )
-        )
+    line = EventLine(
+        stream="run:r", seq=1, kind="k", version=1, data=data, at_us=1, actor="a", cause=None, hash=b""
+    )
+    with (
+        pytest.raises(InvalidExport, match="too large"),
+        (tmp_path / "file").open("wb") as file,
+        ArchiveWriter(file) as writer,
+    ):
+        writer.write(line)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that cannot be read")

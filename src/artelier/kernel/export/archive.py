@@ -19,7 +19,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, NamedTuple, Protocol, Self, cast
 
 import msgspec
 
@@ -157,14 +157,17 @@ class _Hashing:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.digest = sha256()
+        self.is_abandoned = False
 
     def write(self, data: bytes) -> int:
+        if self.is_abandoned:
+            return len(data)
         self.digest.update(data)
         return self._file.write(data)
 
 
 class ArchiveWriter:
-    """Writes lines; `close` writes the counts and the seal."""
+    """Writes lines; `close` writes the counts and the seal. Use it in a `with` block."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -173,6 +176,14 @@ class ArchiveWriter:
         self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=sink, mtime=0)
         self.events = 0
         self.blobs = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the compressor go: without `close`, what it still holds goes nowhere, now or later."""
+        self._hashing.is_abandoned = True
+        self._gzip.close()
 
     def write(self, line: AnyLine) -> None:
         """Errors: `InvalidExport` for a line that no reader would take."""

@@ -293,8 +293,7 @@ async def write_file(
     """
     services, streams = parts[0]
     tenant = header.tenant
-    with _replacing(Path(path)) as file:
-        writer = ArchiveWriter(file)
+    with _replacing(Path(path)) as file, ArchiveWriter(file) as writer:
         packers = [Packer(services, tenant, writer, belongings=belongings)]
         for part in parts[1:]:
             packers.append(Packer(part.services, tenant, writer, belongings=belongings, beside=packers[0]))
