@@ -43,7 +43,7 @@ class Draw:
     def program(self) -> Node:
         return Node("seq", "r", tuple(self.node(f"r{n}", 1, is_timed=False) for n in range(3)))
 
-    def node(self, path: str, depth: int, *, is_timed: bool) -> Node:
+    def node(self, path: str, depth: int, *, is_timed: bool, is_limited: bool = False) -> Node:
         rng = self._rng
         if depth > DEPTH_MAX or rng.random() < 0.4:
             kind = rng.choice(LEAVES)
@@ -53,11 +53,18 @@ class Draw:
             return Node(kind, path, seconds=rng.choice((0.3, 1.0, 2.5)), count=rng.randint(1, 4))
         if self._timers and rng.random() < 0.25:
             self._timers -= 1
-            child = self.node(f"{path}.0", depth + 1, is_timed=True)
-            return Node("wait_for", path, (child,), rng.choice((0.3, 0.8, 1.3)))
+            child = self.node(f"{path}.0", depth + 1, is_timed=True, is_limited=is_limited)
+            seconds = rng.choice((0.3, 0.8, 1.3))
+            # Never at the instant of a durable limit around it.
+            return Node("wait_for", path, (child,), seconds + 0.02 if is_limited else seconds)
         kind = rng.choice(NESTS)
+        if kind == "completed" and is_timed:  # its tasks outlive the timer, which would cut off no step
+            kind = "gather"
         width = {"limit": 1, "finally": 2, "kill": 2}.get(kind, rng.randint(2, 4))
-        children = tuple(self.node(f"{path}.{n}", depth + 1, is_timed=is_timed) for n in range(width))
+        within = is_limited or kind == "limit"
+        children = tuple(
+            self.node(f"{path}.{n}", depth + 1, is_timed=is_timed, is_limited=within) for n in range(width)
+        )
         seconds = rng.choice((0.3, 0.8, 1.3, 4.0))
         # Never at the instant of a plain timer around it.
         return Node(kind, path, children, seconds + 0.05 if is_timed else seconds)
@@ -157,6 +164,9 @@ class Performer:
             return await self.do(node.children[0])
 
     async def _wait_for(self, node: Node) -> str:
+        if len(node.path) % 4 > 1:  # before Python 3.12, `wait_for` cancels a task of its own
+            async with asyncio.timeout(node.seconds):
+                return await self.do(node.children[0])
         return await asyncio.wait_for(self.do(node.children[0]), node.seconds)
 
     async def _kill(self, node: Node) -> str:

@@ -164,6 +164,22 @@ async def timeout_block(run: Run, out: Outside) -> Any:
 
 
 @program
+async def timeout_around_a_durable_one(run: Run, out: Outside) -> Any:
+    """The plain timer has cancelled the run's own task; the durable one is up while its code cleans up."""
+    said = "in time"
+    try:
+        async with asyncio.timeout(0.3):
+            async with run.timeout(0.85, key="limit"):
+                try:
+                    await run.sleep(2.5, key="long")
+                finally:
+                    said = ",".join(await read(run, "cleaning up slowly"))
+    except TimeoutError:
+        said += " too late"
+    return [said, await ask(run, "after")]
+
+
+@program
 async def timeout_that_fails_the_run(run: Run, out: Outside) -> Any:
     async with asyncio.timeout(1.2):
         await ask(run, "a")

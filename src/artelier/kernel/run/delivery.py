@@ -514,10 +514,15 @@ class Delivery:
     @property
     def is_breaking_off(self) -> bool:
         """True if the drive ends before the code does: what is cancelled from now on has no outcome."""
+        return self.is_broken_off or (not self.is_closing and self.is_interrupted())
+
+    @property
+    def is_broken_off(self) -> bool:
+        """True if the drive has ended before the code did, or is at its end."""
         core = self.core
         if core.suspended is not None or core.actor is None or core.actor.failure is not None:
             return True
-        return not self._is_over if self.is_closing else self.is_interrupted()
+        return self.is_closing and not self._is_over
 
     def is_interrupted(self) -> bool:
         if self.main is not None and not self.main.done():

@@ -272,7 +272,9 @@ class RunTimeout:
                 await delivery.turn(scope)
                 if core.actor is None:
                     return
-                if not delivery.is_breaking_off:  # else the time is up again on resume
+                # What cancels the task may be a plain timer around this one, so that the code goes on. If it
+                # is an interruption, the time is up on resume too.
+                if not delivery.is_broken_off:
                     core.actor.note(ev.StepTimedOut(key=scope.key, kind=TIMEOUT))
             self.is_over = True
             assert self._task is not None
