@@ -245,8 +245,8 @@ def _noted(request: ModelRequest) -> list[str]:
     notes: list[str] = []
     for message in request.messages[asked_at(request.messages) + 1 :]:
         text = message.text[:SYSTEM_CHARS_MAX]
-        if message.role != "system" or _FIELD.search(text):
-            continue  # the scene is told already
+        if message.role != "system" or _FIELD.search(text) or text.startswith("Write the next message "):
+            continue  # the scene is told already, and who speaks is no note
         lines = [one.strip(" []\t") for one in _HEADING.sub("", text).splitlines()]
         first = next((one for line in lines for one in _SENTENCE.findall(line) if len(one) > 3), "")
         if first:

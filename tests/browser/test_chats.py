@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, expect
 
 from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
@@ -61,3 +62,70 @@ def test_a_chat_has_other_replies_branches_and_a_state(
     expect(turn).to_contain_text("Hello there.")
     page.reload()
     expect(turn).to_contain_text("Hello there.")
+
+
+CARD = {
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
+    "data": {"name": "Mira", "description": "{{char}} keeps the inn.", "first_mes": "*Come in*, {{user}}."},
+}
+
+
+def _file(name: str, content: object) -> FilePayload:
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": json.dumps(content).encode()}
+
+
+def test_an_evening_begins_with_a_card_and_nothing_needs_a_file_edited_by_hand(
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(lived_in.server.link())
+    hand = Hand(page)
+    main = hand.go("Chat")
+    main.get_by_label("Begin with a file: files").set_input_files(_file("mira.json", CARD))
+    greeting = page.get_by_role("article", name="Greeting")
+    expect(greeting.locator("em")).to_have_text("Come in")  # rendered, with the name filled in
+    expect(greeting).to_contain_text("User.")
+
+    page.get_by_role("tab", name="Set-up").click()
+    page.get_by_role("switch", name="A character joins the one there is").click()
+    taking = page.get_by_label("Take in a file: files")
+    taking.set_input_files(_file("bob.json", {**CARD, "data": {"name": "Bob", "first_mes": "Hm."}}))
+    members = page.get_by_role("region", name="Characters")
+    expect(members.get_by_role("listitem")).to_have_count(2)
+    taking.set_input_files(
+        _file("town.json", {"entries": {"0": {"uid": 0, "key": ["inn"], "content": "Old."}}})
+    )
+    expect(page.get_by_role("list", name="Lorebooks").get_by_role("listitem")).to_have_count(1)
+    page.get_by_label("Temperature").fill("0.5")
+    page.get_by_label("Author's note").fill("It rains.")
+    page.get_by_role("button", name="Store these").click()
+    expect(page.get_by_label("Author's note")).to_have_value("It rains.")
+
+    page.get_by_role("textbox", name="What you say").fill("Good evening.")
+    page.keyboard.press("Enter")
+    turn = page.get_by_role("article", name="Turn 1")
+    expect(turn).to_contain_text("Bob")
+    expect(turn.get_by_role("button", name="Next speaker")).to_be_enabled()
+    turn.get_by_role("button", name="Next speaker").click()
+    expect(page.get_by_role("article", name="Turn 2")).to_contain_text("Mira")
+    shot(page, "group")
+
+    turn.get_by_role("button", name="More about turn 1").click()
+    page.get_by_role("menuitem", name="Change the reply …").click()
+    page.get_by_label("The reply of turn 1").fill("A revised reply.")
+    page.get_by_role("button", name="Store", exact=True).first.click()
+    expect(turn).to_contain_text("A revised reply.")
+    turn.get_by_role("button", name="More about turn 1").click()
+    page.get_by_role("menuitem", name="Hide the reply from prompts").click()
+    expect(turn).to_contain_text("hidden from prompts")
+    page.get_by_label("Find words in this branch").fill("REVISED")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("list", name="Found")).to_contain_text("turn 1, reply 1")
+    page.get_by_label("Title").fill("The inn")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("navigation", name="Chats")).to_contain_text("The inn")
+    turn.get_by_role("button", name="More about turn 1").click()
+    page.get_by_role("menuitem", name="Delete the turn …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(turn).to_have_count(0)
+    expect(page.get_by_role("article", name="Turn 2")).to_be_visible()

@@ -111,3 +111,24 @@ def test_a_turn_that_was_cancelled_before_it_began_has_its_plan(tmp_path: Path) 
             assert (await session.generate("again")).status == "completed"
 
     play(run())
+
+
+def test_a_history_that_is_cut_begins_with_words_of_the_person(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", history_max=4, greetings=["Hi"])
+            port = session.desk.services.model("m").port
+            shown: list[list[str]] = []
+            for words in ("one", "two", "three", "four"):
+                await session.generate(words)
+                shown.append([one.text for one in port.requests[-1].messages[1:]])
+            assert shown == [
+                ["Hi", "one"],
+                ["Hi", "one", "re: one", "two"],
+                ["two", "re: two", "three"],
+                ["three", "re: three", "four"],
+            ]
+            await session.speak()
+            assert [one.text for one in port.requests[-1].messages[1:3]] == ["three", "re: three"]
+
+    play(run())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from artelier.chat.turn.turn_config import TurnJob
+from artelier.chat.turn.turn_config import GROUP_RULES, TurnJob
 from artelier.errors import RunEnded
 from artelier.kernel import Renderer, Run, run_row
 from artelier.kernel.queries.steps import find_step
@@ -45,6 +45,21 @@ class TurnInputs:
     """The member of a group that writes the reply; empty in a chat without one."""
     members: tuple[str, ...] = ()
     """Names of a group, in order."""
+
+    def first_shown(self, first: int, *, last: int, job: TurnJob) -> int:
+        """Return which message a prompt begins with that has room for those from `first` to `last`.
+
+        A history that is cut begins with words of the person, if that leaves at least half of it.
+        """
+        if first <= 1 or job.card_rules < GROUP_RULES:
+            return first
+        known = [*self.said_before, *self.said]
+        before = self.base_shown + len(self.said) - len(known)  # messages that nobody has read
+        for number in range(first, first + (last - first + 1) // 2 + 1):
+            at = number - before - 1
+            if at >= len(known) or (at >= 0 and known[at].role == "user"):
+                return number
+        return first
 
 
 async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.SessionRead, list[Blob]]:

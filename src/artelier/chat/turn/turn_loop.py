@@ -311,7 +311,7 @@ class TurnParts:
             tail.append(Section(tag="continue", text=wording("continue-1"), sources=("continue-1",)))
         places = replace(places, tail=(*tail, *places.tail))
         last = len(conversation)
-        first = max(conversation.first, last - job.history_max + 1)
+        first = found.first_shown(max(conversation.first, last - job.history_max + 1), last=last, job=job)
 
         def span(start: int, end: int, later: int) -> Section:
             return Section(
