@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from artelier import Kernel, ModelReply, ModelRequest, Price
-from artelier.errors import RateLimited
+from artelier.errors import External, ModelRefusedCall, RateLimited
 from artelier_offline import OfflineModel
 from tests.browser.axe import Audit
 from tests.browser.conftest import SALES, Shot, SignIn
@@ -97,7 +99,11 @@ def test_a_budget_that_was_reached_is_raised_and_the_goal_is_done(
         expect(card).to_contain_text("The limit is that of the whole goal.")
         audit.look("a budget that was reached")
         _fits(page, shot, "goal-budget")
-        card.get_by_role("textbox", name="Raise to, in dollars").fill("9")
+        amount = card.get_by_role("textbox", name="Raise to, in dollars")
+        expect(amount).to_have_value("0.06")
+        amount.fill("0.03")
+        expect(card.get_by_role("button", name="Raise and go on")).to_be_disabled()
+        amount.fill("9")
         card.get_by_role("button", name="Raise and go on").click()
         hand.until("missions", mission, status="completed")
         expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
@@ -134,6 +140,88 @@ def test_a_rate_limit_is_told_with_its_attempts(tmp_path: Path, sign_in: SignIn,
         mission = hand.mission()
         hand.until("missions", mission, status="completed")
         expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+        _figures_are_the_servers(hand, mission)
+
+
+class _Moody(OfflineModel):
+    """Fails with what a journey lays before it, first things first; its gate can hold a reply back."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(pace_s=1, clock=gate)
+        self.failures: list[External] = []
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        if self.failures:
+            raise self.failures.pop(0)
+        return await super().complete(request)
+
+
+def _moody(model: _Moody) -> Callable[[Path], Kernel]:
+    prices = {"offline": Price(input=Decimal(2), output=Decimal(2))}
+
+    def opened(path: Path) -> Kernel:
+        return Kernel.open(path, models={"offline": model}, prices=prices, environ={})
+
+    return opened
+
+
+def test_a_task_that_failed_is_retried_and_the_goal_is_completed_at_its_true_cost(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    gate = Gate()
+    model = _Moody(gate)
+    with inside(tmp_path, _moody(model), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        dialog = hand.plan()
+        gate.hold()
+        dialog.get_by_role("button", name="Launch").click()
+        mission = hand.mission()
+        hand.until("runs", f"{mission}/figures", status="running")
+        model.failures.append(ModelRefusedCall("the provider refuses this"))
+        gate.open()
+        hand.until("missions", mission, status="failed")
+
+        card = page.get_by_role("region", name="Where it stands")
+        expect(card.get_by_role("heading", name="Failed")).to_be_visible()
+        spent = hand.get("missions", mission)["cost_microusd"]
+        assert spent > 0
+        audit.look("a goal that failed")
+        _fits(page, shot, "goal-failed")
+        card.get_by_role("button", name="Retry figures").click()
+        hand.until("missions", mission, status="completed")
+        expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+        assert hand.get("missions", mission)["cost_microusd"] > spent
+        _figures_are_the_servers(hand, mission)
+        audit.verdict()
+
+
+def test_a_provider_that_hangs_is_marked_and_its_rate_limits_are_counted(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    gate = Gate()
+    model = _Moody(gate)
+    with inside(tmp_path, _moody(model), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand = Hand(page)
+        dialog = hand.plan()
+        gate.hold()
+        dialog.get_by_role("button", name="Launch").click()
+        mission = hand.mission()
+        work = page.get_by_role("region", name="At work now")
+        expect(work).to_contain_text("Analyst is deciding")
+        page.clock.set_system_time(time.time() + 41)  # Forty seconds pass for who looks on.
+        expect(work).to_contain_text("No sign of life for 4")
+        shot(page, "goal-hangs")
+        page.clock.set_system_time(time.time())
+        model.failures += [RateLimited("slow down", retry_after_s=3) for _ in range(2)]
+        gate.open()
+        expect(work).to_contain_text("429, the provider's rate limit")
+        expect(work).to_contain_text("attempt 3")
+        shot(page, "goal-limited-twice")
+        hand.until("missions", mission, status="completed")
+        expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+        expect(work).to_have_count(0)
         _figures_are_the_servers(hand, mission)
 
 

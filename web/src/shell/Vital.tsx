@@ -15,7 +15,7 @@ export function Vital({ label, title, tone, className, children }: VitalProps) {
     <div
       title={title}
       className={cx(
-        "flex flex-col justify-center border-l border-line px-3 leading-tight max-tablet:first:border-l-0 max-tablet:first:pl-0",
+        "flex flex-col justify-center border-l border-line px-3 leading-tight max-tablet:px-2 max-tablet:first:border-l-0 max-tablet:first:pl-0",
         className,
       )}
     >

@@ -14,14 +14,18 @@ import type { Goal, GoalTask } from "./useGoals";
 export function BudgetReached({ goal, task }: { readonly goal: Goal; readonly task: GoalTask | null }) {
   const graph = useGraph();
   const limit = reachedLimit(graph, goal, task);
-  const [text, setText] = useState(() => suggestedUsd(limit.spent));
+  const [text, setText] = useState(() => suggestedUsd(limit));
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const micro = microOf(text);
   const why =
     micro === null
       ? "Write dollars such as 0.80."
-      : micro <= limit.spent && `It has spent ${dollars(limit.spent)}; raise it above that.`;
+      : micro <= limit.spent
+        ? `It has spent ${dollars(limit.spent)}; raise it above that.`
+        : limit.cap !== null &&
+          micro <= limit.cap &&
+          `Its limit is ${dollars(limit.cap)}; raise it above that.`;
   const go = () => attempt(() => raise(goal, task, limit, text.trim()), "The budget is raised; it goes on.");
   return (
     <form

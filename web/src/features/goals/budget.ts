@@ -11,6 +11,8 @@ export interface ReachedLimit {
   readonly id: string;
   /** Micro-dollars by now. */
   readonly spent: number;
+  /** Micro-dollars that it allows, as far as they are known here. */
+  readonly cap: number | null;
   readonly words: string;
 }
 
@@ -24,21 +26,29 @@ export function reachedLimit(graph: Graph, goal: Goal, task: GoalTask | null): R
     const pool = goal.membranes.find((one) => one.id === id);
     const name = own?.name ?? pool?.name ?? shortName(id);
     const spent = own?.cost_microusd ?? pool?.used_microusd ?? 0;
-    return { kind, id, spent, words: `The limit is that of ${kind} ${name}.` };
+    return { kind, id, spent, cap: null, words: `The limit is that of ${kind} ${name}.` };
   }
   if (kind === "run" && id !== goal.id && task !== null)
-    return { kind, id, spent: task.cost_microusd, words: `The limit is that of task ${shortName(id)}.` };
+    return {
+      kind,
+      id,
+      spent: task.cost_microusd,
+      cap: null,
+      words: `The limit is that of task ${shortName(id)}.`,
+    };
   return {
     kind: "run",
     id: goal.id,
     spent: goal.cost_microusd,
+    cap: goal.budget_microusd ?? null,
     words: "The limit is that of the whole goal.",
   };
 }
 
-/** Twice of what was spent, in whole cents, and a cent at least. */
-export function suggestedUsd(spent: number): string {
-  return (Math.max(1, Math.ceil((spent * 2) / 10_000)) / 100).toFixed(2);
+/** Twice of what was allowed or spent, in whole cents, and a cent at least: what a call in flight would have
+ *  cost was held too, so that a limit is reached before all of it is spent. */
+export function suggestedUsd({ spent, cap }: Pick<ReachedLimit, "spent" | "cap">): string {
+  return (Math.max(1, Math.ceil((Math.max(spent, cap ?? 0) * 2) / 10_000)) / 100).toFixed(2);
 }
 
 /** Dollars as they were typed, in micro-dollars; null for what is no amount. */

@@ -90,8 +90,11 @@ test("the limit that was reached is the one that its run recorded", () => {
     id: "m/figures",
     spent: 1_000,
   });
-  expect(suggestedUsd(0)).toBe("0.01");
-  expect(suggestedUsd(250_000)).toBe("0.50");
+  const ofGoal = reachedLimit(stopped("run:m"), goal({ budget_microusd: 30_000 }), task);
+  expect(ofGoal.cap).toBe(30_000);
+  expect(suggestedUsd(ofGoal)).toBe("0.06");
+  expect(suggestedUsd({ spent: 0, cap: null })).toBe("0.01");
+  expect(suggestedUsd({ spent: 250_000, cap: 30_000 })).toBe("0.50");
   expect(microOf("0.80")).toBe(800_000);
   expect(microOf("-1")).toBeNull();
   expect(microOf("1e9")).toBeNull();
