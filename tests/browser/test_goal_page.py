@@ -183,7 +183,7 @@ def test_a_task_that_failed_is_retried_and_the_goal_is_completed_at_its_true_cos
         hand.until("missions", mission, status="failed")
 
         card = page.get_by_role("region", name="Where it stands")
-        expect(card.get_by_role("heading", name="Failed")).to_be_visible()
+        expect(card.get_by_role("heading", name="The provider refused")).to_be_visible()
         spent = hand.get("missions", mission)["cost_microusd"]
         assert spent > 0
         audit.look("a goal that failed")

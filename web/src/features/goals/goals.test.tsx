@@ -67,7 +67,9 @@ describe("what a goal says of itself", () => {
       outcomeOf(goal({ status: "failed", run_status: "failed" }, { status: "failed", reason })).title;
     expect(ended("max_iterations")).toBe("Out of iterations");
     expect(ended("stuck")).toBe("Stuck");
-    expect(ended("model_refused")).toBe("Failed");
+    expect(ended("model_refused_call")).toBe("The provider refused");
+    expect(ended("rate_limited")).toBe("The provider's rate limit");
+    expect(ended("something_new")).toBe("Failed");
   });
 
   test("a plan that waits is no running goal", () => {

@@ -110,6 +110,18 @@ const LIMITS: Readonly<Record<string, readonly [title: string, sentence: string]
     "decided the same again and again without new evidence. Leave it a note or other tools, then retry.",
   ],
   rejected: ["Rejected", "was rejected by a person. Its agent reads why when it is retried."],
+  model_refused_call: [
+    "The provider refused",
+    "was refused by its model's provider for good: a key, a request or words that it does not take. Change that, then retry.",
+  ],
+  provider_unavailable: [
+    "The provider is away",
+    "was tried again as often as its model allows, and its provider was unavailable each time. Retry it when it is back.",
+  ],
+  rate_limited: [
+    "The provider's rate limit",
+    "met its provider's rate limit at every attempt. Retry it later.",
+  ],
   decision_invalid: [
     "No usable decision",
     "got a reply from its model that was no decision, and no better one when asked again.",
