@@ -18,7 +18,7 @@ import pytest
 from artelier import Kernel, Run, RunSuspended
 from artelier.agents.loop_registry import resume_run
 from artelier.cli import main
-from artelier.cli.runs.replay_code import drive_with
+from artelier.cli.runs.time_travel import drive_with
 from artelier.world import World
 from artelier.world.history.transfer import import_world
 from artelier.world.history.world_diff import hash_world

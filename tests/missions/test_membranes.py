@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +123,12 @@ def test_a_membrane_shows_its_members_and_what_they_share(tmp_path: Path) -> Non
             "m/study", name=" Study ", members=[WRITER, ANALYST], budget_usd="1.5", by="user:ana"
         )
         assert made == await membranes.show("m/study")
-        assert made == {
+        assert asdict(made) == {
             "id": "m/study",
             "name": "Study",
             "version": 1,
             "members": [ANALYST, WRITER],
-            "shared": [],
+            "shared": (),
             "shared_next": None,
             "shared_count": 0,
             "steering": None,
@@ -145,17 +146,13 @@ def test_a_membrane_shows_its_members_and_what_they_share(tmp_path: Path) -> Non
 
         shown = await membranes.show("m/study")
 
-        assert (shown["shared_count"], len(shown["shared"])) == (102, 100)
-        assert shown["shared"][0] == {
-            "id": "m/d000",
-            "kind": "document",
-            "version": 1,
-            "owner": ANALYST,
-            "title": "About m/d000",
-        }
-        more = await operator.shared("m/study", after=shown["shared_next"])
+        assert (shown.shared_count, len(shown.shared)) == (102, 100)
+        first = shown.shared[0]
+        assert (first.id, first.kind, first.version, first.owner) == ("m/d000", "document", 1, ANALYST)
+        assert first.title == "About m/d000"
+        more = await operator.shared("m/study", after=shown.shared_next)
         assert [one.id for one in more.items] == ["m/d100"]  # no diary: people may not read it
-        assert shown["steering"] == "m/study/steering"
+        assert shown.steering == "m/study/steering"
         mine = await desk.as_principal(WRITER).artifacts.read("m/study")
         assert mine.content == {"name": "Study", "budget_usd": "1.50"}
         (version,) = await operator.history("m/study")
@@ -176,8 +173,8 @@ def test_membranes_are_listed_by_mission(tmp_path: Path) -> None:
 
         of_mission = await membranes.list("m")
 
-        assert [one["id"] for one in of_mission] == ["m/a", "m/b"]
-        assert of_mission[0] == {
+        assert [one.id for one in of_mission] == ["m/a", "m/b"]
+        assert asdict(of_mission[0]) == {
             "id": "m/a",
             "name": "M/A",
             "version": 1,
@@ -187,11 +184,11 @@ def test_membranes_are_listed_by_mission(tmp_path: Path) -> None:
             "budget_usd": None,
             "used_microusd": 0,
         }
-        assert [one["id"] for one in await membranes.list("m", limit=1, after="m/a")] == ["m/b"]
-        assert [one["id"] for one in await membranes.list("m2")] == []
-        everything = [one["id"] for one in await membranes.list()]
+        assert [one.id for one in await membranes.list("m", limit=1, after="m/a")] == ["m/b"]
+        assert [one.id for one in await membranes.list("m2")] == []
+        everything = [one.id for one in await membranes.list()]
         assert everything == ["m/b", "m/a", "m-2/a", "m0/a", "alone"]
-        assert [one["id"] for one in await membranes.list(limit=2, after="m/a")] == ["m-2/a", "m0/a"]
+        assert [one.id for one in await membranes.list(limit=2, after="m/a")] == ["m-2/a", "m0/a"]
         for limit in (0, PAGE_MAX + 1):
             with pytest.raises(InvalidRequest):
                 await membranes.list("m", limit=limit)
@@ -350,7 +347,7 @@ def test_an_id_is_taken_once_and_hostile_content_is_shown_as_little_as_it_says(t
         await operator.write("m/long", kind="membrane", content={"name": "x" * 9_999})
         await operator.write("m/paper", kind="document", content="x")
 
-        names = {one["id"]: (one["name"], one["budget_usd"]) for one in await membranes.list("m")}
+        names = {one.id: (one.name, one.budget_usd) for one in await membranes.list("m")}
 
         assert names == {"m/study": ("Study", None), "m/odd": ("m/odd", None), "m/long": ("x" * 80, None)}
         with pytest.raises(InvalidRequest, match="m/paper is no membrane"):
@@ -470,7 +467,7 @@ def test_an_export_of_the_run_that_made_a_membrane_brings_its_members(tmp_path: 
 
     async def after(desk: TenantKernel, membranes: Membranes) -> None:
         await desk.import_(path)
-        assert (await membranes.show("m/study"))["members"] == [ANALYST, SPY]
+        assert (await membranes.show("m/study")).members == [ANALYST, SPY]
         await membranes.leave("m/study", SPY)
         with pytest.raises((Conflict, InvalidExport)):
             await desk.import_(path)

@@ -335,13 +335,14 @@ def test_output_size_bounds_what_a_model_sees_of_a_result(tmp_path: Path) -> Non
 def test_a_change_is_a_version_that_says_who_made_it(tmp_path: Path) -> None:
     async def story(desk: TenantKernel, store: SteeringStore) -> None:
         before = await store.show(ANALYST)
-        assert (before["version"], before["id"]) == (0, f"{ANALYST}/steering")
+        assert (before.version, before.id) == (0, f"{ANALYST}/steering")
         patch = {"xy": {"x": 1}, "tools": {"look": False}}
         after = await store.change(ANALYST, patch, by="user:eve")
-        assert (after["version"], after["xy"], after["tools"]) == (1, {"x": 1.0, "y": 0.5}, {"look": False})
-        assert after["policy"]["temperature"] == 1.0 and after["policy"]["breadth"] is None
-        back = await store.change(after["id"], {"tools": {"look": None}}, by="user:kim")
-        assert (back["version"], back["tools"]) == (2, {})
+        steers = after.steering.content()
+        assert (after.version, steers["xy"], steers["tools"]) == (1, {"x": 1.0, "y": 0.5}, {"look": False})
+        assert after.policy.temperature == 1.0 and after.policy.breadth is None
+        back = await store.change(after.id, {"tools": {"look": None}}, by="user:kim")
+        assert (back.version, back.steering.content()["tools"]) == (2, {})
         actors = await desk.services.store.query(
             "SELECT e.actor FROM events e JOIN streams s ON s.id = e.stream WHERE s.name LIKE ?"
             " ORDER BY e.seq",
@@ -371,9 +372,9 @@ def test_steering_cannot_be_deleted_and_is_mended_by_a_change(tmp_path: Path) ->
             with pytest.raises(Conflict) as refused:
                 await artifacts.delete(f"{about}/steering")
             assert "null puts a default back" in str(refused.value)
-            assert (await store.show(about))["sliders"]["safety"] == "read_only"
+            assert (await store.show(about)).steering.safety == "read_only"
         opened = await store.change("m/study", {"sliders": {"safety": None}}, by="user:eve")
-        assert (opened["version"], opened["sliders"]["safety"]) == (2, "open")
+        assert (opened.version, opened.steering.safety) == (2, "open")
 
     told(tmp_path, story)
 
@@ -390,7 +391,7 @@ def test_what_is_no_steering_is_refused_at_every_door(tmp_path: Path) -> None:
             await artifacts.write(f"{ANALYST}/steering", content=broken)
         with pytest.raises(InvalidArtifact):
             await artifacts.edit(f"{ANALYST}/steering", '"open"', '"none"')
-        assert (await store.show(ANALYST))["version"] == 1
+        assert (await store.show(ANALYST)).version == 1
 
     told(tmp_path, story)
 
@@ -415,7 +416,7 @@ def test_steering_that_is_gone_bars_everything(tmp_path: Path, about: str) -> No
         assert f"{about}/steering was deleted" in result.text
         if about != ANALYST:
             await Membranes(desk).leave(about, ANALYST)
-            assert (await store.show(ANALYST))["in_force"]["sliders"]["safety"] == "open"
+            assert (await store.show(ANALYST)).in_force.safety == "open"
 
     told(tmp_path, story, models={"m": actor.model})
 
@@ -438,7 +439,7 @@ def test_a_change_is_refused_whole(tmp_path: Path) -> None:
         await desk.as_principal("operator").artifacts.write("m/d", kind="document", content="x")
         with pytest.raises(InvalidRequest):
             await store.show("m/d")
-        assert (await store.show(ANALYST))["version"] == 1
+        assert (await store.show(ANALYST)).version == 1
 
     told(tmp_path, story)
 
@@ -448,7 +449,7 @@ def test_changes_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
         patches = [{"tools": {name: False}} for name in "abc"]
         await asyncio.gather(*(store.change(ANALYST, one, by="user:eve") for one in patches))
         shown = await store.show(ANALYST)
-        assert (shown["version"], shown["tools"]) == (3, {"a": False, "b": False, "c": False})
+        assert (shown.version, shown.steering.content()["tools"]) == (3, {"a": False, "b": False, "c": False})
 
     told(tmp_path, story)
 
@@ -488,11 +489,11 @@ def test_a_membranes_steering_and_budget_hold_for_its_members(tmp_path: Path) ->
         await Membranes(desk).create("m/study", name="Study", members=[ANALYST], by="user:eve")
         patch = {"sliders": {"budget_usd": "0.0001", "safety": "read_only"}, "xy": {"x": 1}}
         own = await store.change("m/study", patch, by="user:eve")
-        assert own["in_force"]["sliders"]["safety"] == "read_only"
+        assert own.in_force.safety == "read_only"
         await store.change(ANALYST, {"tools": {"look": False}}, by="user:eve")
-        holds = (await store.show(ANALYST))["in_force"]
-        assert (holds["sliders"]["safety"], holds["tools"]) == ("read_only", {"look": False})
-        assert holds["xy"]["x"] == 0.5, "the agent's own puck counts"
+        holds = (await store.show(ANALYST)).in_force
+        assert (holds.safety, holds.content()["tools"]) == ("read_only", {"look": False})
+        assert holds.x == 0.5, "the agent's own puck counts"
         status = await drive(desk, code, scopes=(f"agent:{ANALYST}", "membrane:m/study"))
         assert status == "budget_exhausted"
         assert (await desk.show("r"))["reason"] == "usd of membrane:m/study"

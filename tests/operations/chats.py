@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from artelier import Kernel, ModelRequest
+from artelier.app import TenantKernel
+from artelier.chat import Session
 from artelier.chat.queries import chats, tree
 from artelier.chat.rows.nodes import run_name
 from artelier.chat.turn.turn_events import session_stream
@@ -31,6 +33,19 @@ from artelier.testing import ManualClock, ScriptedModel
 T = TypeVar("T")
 
 SCOPE = "p/default"
+
+
+def kernel_of(session: Session) -> TenantKernel:
+    """Return the kernel of a session's tenant, with all that it can do."""
+    assert isinstance(session.desk, TenantKernel)
+    return session.desk
+
+
+def requests_of(session: Session) -> list[ModelRequest]:
+    """Return what the scripted model `m` was asked."""
+    port = session.desk.services.model("m")[1]
+    assert isinstance(port, ScriptedModel)
+    return port.requests
 
 
 def play(scenario: Coroutine[Any, Any, T], *, within_s: float = 120.0) -> T:

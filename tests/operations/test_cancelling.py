@@ -14,7 +14,7 @@ from artelier.chat.turn.turn_runner import TurnResult
 from artelier.errors import Conflict
 from artelier.kernel.control_stream import give
 from artelier.ports.model import FREE, Delta, ModelReply
-from tests.operations.chats import play
+from tests.operations.chats import kernel_of, play
 
 RUN = "c/r000001"
 PROFILE: dict[str, Any] = {
@@ -85,7 +85,7 @@ async def stopped(session: Session) -> TurnResult:
     result: Any = None
     async for result in session.stream("hi", on_wait="suspend"):
         if stopping is None and getattr(result, "type", "") == "main_llm.delta":
-            stopping = asyncio.ensure_future(session.desk.stop(RUN))
+            stopping = asyncio.ensure_future(kernel_of(session).stop(RUN))
     assert stopping is not None
     await stopping
     assert isinstance(result, TurnResult) and result.status == "paused"

@@ -13,7 +13,7 @@ from artelier.chat.turn.turn_loop import replay_turn
 from artelier.chat.turn.turn_runner import recorded_job
 from artelier.errors import InvalidRequest
 from artelier.operations.lore.macros import Macros
-from tests.operations.chats import opened, play
+from tests.operations.chats import kernel_of, opened, play, requests_of
 
 
 def _macros(**more: Any) -> Macros:
@@ -93,7 +93,7 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             )
             await session.generate("one")
             result = await session.generate("two")
-            request = session.desk.services.model("m").port.requests[-1]
+            request = requests_of(session)[-1]
             system = request.messages[0].text
             assert system.startswith("Be kind. Be Loom.")
             assert re.search(r"Loom weaves. (grey|amber|green) \d+", system)
@@ -105,7 +105,7 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             assert "Loom answers Ines." in rest
             job = await recorded_job(session.desk, result.run_id)
             assert job is not None and job.card_rules == 2
-            await session.desk.replay(result.run_id, lambda run: replay_turn(run, job.settings()))
+            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
 
     play(run())
 
@@ -116,7 +116,7 @@ def test_without_a_system_prompt_of_its_own_a_card_leaves_that_of_the_chat(tmp_p
             char = {"name": "Loom", "system_prompt": " "}
             session = await Session.open(kernel, "c", model="m", char=char, system="Be kind.")
             await session.generate("one")
-            request = session.desk.services.model("m").port.requests[-1]
+            request = requests_of(session)[-1]
             assert request.messages[0].text.startswith("Be kind.")
 
     play(run())

@@ -10,7 +10,7 @@ import pytest
 
 from artelier import ArtelierError, Session
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from tests.operations.chats import opened, play
+from tests.operations.chats import kernel_of, opened, play, requests_of
 
 Scenario = Callable[[Session], Awaitable[None]]
 
@@ -34,7 +34,7 @@ async def _texts(session: Session) -> list[tuple[int, str, str]]:
 
 async def _prompt(session: Session) -> list[tuple[str, str]]:
     """What the newest call was shown of the conversation."""
-    request = session.desk.services.model("m").port.requests[-1]
+    request = requests_of(session)[-1]
     return [(one.role, one.text) for one in request.messages if one.role != "system"]
 
 
@@ -187,7 +187,7 @@ test_a_deleted_branch_takes_the_turns_with_it_that_no_other_shows = session_test
 async def _labels(session: Session) -> None:
     await session.rename("  The tavern  ")
     await session.archive()
-    listed = (await session.desk.chats())["items"]
+    listed = (await kernel_of(session).chats())["items"]
     assert [(one["title"], one["archived"]) for one in listed] == [("The tavern", True)]
     await session.archive(False)
     assert await session.title() == "The tavern"
@@ -224,7 +224,7 @@ test_a_search_finds_messages_of_the_branch_and_none_that_were_deleted = session_
 async def _gone(session: Session) -> None:
     await session.generate("a")
     await session.delete_chat()
-    assert (await session.desk.chats())["items"] == []
+    assert (await kernel_of(session).chats())["items"] == []
     with pytest.raises(NotFound, match="deleted"):
         await session.generate("b")
     with pytest.raises(ArtelierError, match="deleted"):

@@ -14,7 +14,7 @@ from artelier.chat.turn.speakers import choose, mentioned, own_words
 from artelier.chat.turn.turn_loop import replay_turn
 from artelier.chat.turn.turn_runner import recorded_job
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from tests.operations.chats import opened, play
+from tests.operations.chats import kernel_of, opened, play, requests_of
 
 CAST: list[Any] = [
     {"name": "Mira", "description": "{{char}} keeps the inn. Here: {{group}}, not {{notChar}}."},
@@ -25,10 +25,6 @@ CAST: list[Any] = [
 
 def _texts(request: ModelRequest) -> list[str]:
     return [one.text for one in request.messages]
-
-
-def _requests(session: Session) -> list[ModelRequest]:
-    return session.desk.services.model("m").port.requests
 
 
 def _name(request: ModelRequest) -> str:
@@ -48,7 +44,7 @@ def test_members_speak_in_turn_each_with_its_own_card_and_names_before_the_words
             assert (await session.speak()).speaker == "Cy"
             result = await session.speak()
             assert (result.speaker, result.turn, result.text) == ("Mira", 3, "I am Mira")
-            said = _texts(_requests(session)[-1])
+            said = _texts(requests_of(session)[-1])
             assert said[0].endswith("Mira keeps the inn. Here: Mira, Old Bob, Cy, not Old Bob, Cy, Ann.")
             assert said[1:5] == ["Mira: Come in.", "Ann: Hello", "Old Bob: I am Old Bob", "Cy: I am Cy"]
             assert "the next message of Mira alone" in said[5] and "Old Bob, Cy" in said[5]
@@ -107,13 +103,13 @@ def test_a_model_chooses_once_and_a_replay_asks_nobody(tmp_path: Path) -> None:
             session = await _open(kernel, speaks="model")
             result = await session.generate("Who knows?")
             assert result.speaker == "Cy"
-            choice = _texts(_requests(session)[0])
+            choice = _texts(requests_of(session)[0])
             assert choice[1].endswith("Ann: Who knows?\n\n[Mira, Old Bob, Cy]")
             job = await recorded_job(session.desk, result.run_id)
             assert job is not None and job.picks_speaker and job.speaker == "Mira"
-            asked = len(_requests(session))
-            await session.desk.replay(result.run_id, lambda run: replay_turn(run, job.settings()))
-            assert len(_requests(session)) == asked == 2
+            asked = len(requests_of(session))
+            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
+            assert len(requests_of(session)) == asked == 2
 
     play(run())
 
@@ -208,7 +204,7 @@ def test_before_anything_was_said_nobody_speaks_without_being_asked(tmp_path: Pa
             alone = await Session.open(kernel, "d", model="m")
             await alone.generate("one")
             assert (await alone.speak()).turn == 2
-            assert "Nothing was said to you" in _texts(_requests(alone)[-1])[-1]
+            assert "Nothing was said to you" in _texts(requests_of(alone)[-1])[-1]
 
     play(run())
 
@@ -235,7 +231,7 @@ def test_a_file_of_another_program_keeps_who_spoke_and_comes_out_again(tmp_path:
             again = parse_chat(await export_jsonl(session))
             assert again.turns == taken.turns
             await session.generate("So?")
-            said = _texts(_requests(session)[-1])
+            said = _texts(requests_of(session)[-1])
             assert "Bob: Shut the door." in said and "Zoe: Hello too" in said
 
     play(run())

@@ -18,7 +18,7 @@ from artelier.operations.lore.character_import import cast_character, cast_perso
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World
-from tests.operations.chats import opened, play
+from tests.operations.chats import kernel_of, opened, play
 from tests.operations.writing.files import png, text_chunk, world_info
 
 BOOK = "books/north"
@@ -50,7 +50,7 @@ async def store(kernel: Kernel, id: str, *entries: dict[str, Any], **book: Any) 
 
 
 async def prompt(session: Session, run_id: str) -> list[tuple[str, str]]:
-    request = await session.desk.render(run_id, STEP)
+    request = await kernel_of(session).render(run_id, STEP)
     return [(message.role, message.text) for message in request.messages]
 
 
@@ -288,7 +288,9 @@ async def _replayed(session: Session) -> None:
     await artifacts.write(BOOK, content={"entries": [entry("a", "Ice.", constant=True)]})
     settings = TurnJob(chat="c", branch="main", text="a dragon", model="m", principal="operator")
 
-    replayed = await session.desk.replay(result.run_id, lambda run: replay_turn(run, settings.settings()))
+    replayed = await kernel_of(session).replay(
+        result.run_id, lambda run: replay_turn(run, settings.settings())
+    )
 
     assert (replayed.status, replayed.model_calls) == ("completed", 0)
     assert await said(session, "nothing") == ["a: constant"]  # a ref without a version is the newest

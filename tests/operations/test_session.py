@@ -11,7 +11,7 @@ import pytest
 
 from artelier import ArtelierError, Kernel, Session
 from artelier.errors import Conflict, InvalidRequest, ModelRefusedCall, NotFound, UnknownModel
-from tests.operations.chats import echo, opened, play, words
+from tests.operations.chats import echo, kernel_of, opened, play, words
 from tests.operations.profiles import tavern, template
 
 Scenario = Callable[[Session], Awaitable[None]]
@@ -489,7 +489,7 @@ async def _foreign(session: Session) -> None:
     await session.import_turns(many)
     assert (await session.turn()).number == 1_202
     result = await session.generate("now")
-    prompt = await session.desk.render(result.run_id, "main/model")
+    prompt = await kernel_of(session).render(result.run_id, "main/model")
     assert [one.text for one in prompt.messages[-3:]] == ["t1199", "r", "now"]
 
 

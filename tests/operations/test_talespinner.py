@@ -16,7 +16,7 @@ from artelier.operations.profile.definition import Activation
 from artelier.operations.profile.operation_profile import OperationProfile, mistakes_in
 from artelier.operations.profile.talespinner import read_talespinner
 from artelier.operations.profile.talespinner_texts import own_template
-from tests.operations.chats import opened, play
+from tests.operations.chats import kernel_of, opened, play
 
 BEFORE = ["before_main_llm"]
 
@@ -224,7 +224,7 @@ async def prompts(tmp_path: Path, data: bytes, *said: str) -> list[list[tuple[st
         for text in said:
             result = await session.generate(text)
             assert result.status == "completed", result.failed
-            request = await session.desk.render(result.run_id, STEP)
+            request = await kernel_of(session).render(result.run_id, STEP)
             found.append([(one.role, one.text) for one in request.messages])
     return found
 

@@ -16,7 +16,7 @@ from artelier.log import GENESIS, DataKey, blob_name, blob_ref
 from artelier.log.blobs import name_blob
 from artelier.log.event import event_hash
 from tests.kernel.files import rewritten
-from tests.operations.chats import TABLES, opened, play, rows_of
+from tests.operations.chats import TABLES, kernel_of, opened, play, rows_of
 from tests.operations.profiles import tavern
 
 Lines = list[dict[str, Any]]
@@ -80,14 +80,14 @@ def test_an_imported_chat_is_read_and_goes_on(made: Made, tmp_path: Path) -> Non
             session = await Session.open(kernel, "c", tenant="acme")
             assert [turn.text for turn in await session.turns()] == ["Hello", "re: a"]
             assert await session.art("feed") == ["a"]
-            before = await session.desk.render("c/r000001", "main/model")
+            before = await kernel_of(session).render("c/r000001", "main/model")
             assert before.messages[-1].role == "system"
 
             result = await session.generate("more")
 
             assert (result.run_id, result.text, result.turn) == ("c/r000006", "re: more", 2)
             assert await session.art("feed") == ["a", "more"]
-            prompt = await session.desk.render(result.run_id, "main/model")
+            prompt = await kernel_of(session).render(result.run_id, "main/model")
             said = [one.text for one in prompt.messages if one.role != "system"]
             assert said == ["Hello", "a", "re: a", "more"]
             with pytest.raises(NotFound):

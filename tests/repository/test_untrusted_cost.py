@@ -119,7 +119,7 @@ ALLOWED: dict[str, str] = {
         server/security/program_tokens.py:ProgramTokens.list msgspec.json.decode
         tools/mcp/approvals.py:ServerApprovals._read msgspec.json.decode
         tools/mcp/configuration.py:read_servers json.loads
-        cli/completion_values.py:_configured_database tomllib.loads
+        cli/completion.py:_configured_database tomllib.loads
         plugins.py:own_members tomllib.loads
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads

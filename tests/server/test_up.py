@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from artelier.app import Kernel
-from artelier.cli.run_ids import name_of
+from artelier.cli.call import name_of
 from artelier.server.http_server import bind
 from tests.cli.conftest import Shell, shell
 from tests.processes import PATIENCE_S, killed_at_last

@@ -18,6 +18,7 @@ from artelier.kernel import Services, receipts_of
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import AgentUsage, agent_usage, usage_of
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.queries import count_changes, memory_size, memory_sizes
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from artelier.agents.schedules.api import Schedules
     from artelier.agents.transfer import Carried, KeepsMemory
     from artelier.context import CompactionStrategy
-    from artelier.kernel import TenantState
-    from artelier.kernel.export.transfer import KeyStore
     from artelier.log import EventData
 
 
@@ -119,23 +118,8 @@ async def _newest_card(services: Services, tenant: str, agent: str) -> str | Non
     return None if newest is None or newest.deleted else f"{card_id(agent)}@{newest.version}"
 
 
-class AgentKernel(Protocol):
-    """The kernel bound to one tenant, as far as this needs it."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def services(self) -> Services: ...
-
-    @property
-    def keys(self) -> KeyStore: ...
-
-    async def state(self) -> TenantState: ...
-
-    async def signal(
-        self, run_id: str, name: str, data: Any = None, *, by: str = "operator"
-    ) -> EventData: ...
+class AgentKernel(TenantScope, Protocol):
+    """The kernel bound to one tenant, with what is read of compactions."""
 
     async def compactions(self, run_id: str) -> list[dict[str, Any]]: ...
 

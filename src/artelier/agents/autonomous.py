@@ -131,7 +131,7 @@ class AutonomousAgent:
         llm_model: str | None = None,
         models: Sequence[str] = (),
         prompt: str,
-        output_schema: Any = None,
+        output_schema: object = None,
         on_wait: str = "await",
         limits: Limits | None = None,
         artifact: str = "",
@@ -185,7 +185,7 @@ class AutonomousAgent:
         limits: Limits | None = None,
         max_iterations: int | None = None,
         stuck_after: int | None = None,
-        output_schema: Any = None,
+        output_schema: object = None,
         by: str = "operator",
         **more: Any,
     ) -> AgentResult:

@@ -236,7 +236,7 @@ class ContextWindow:
         return ""
 
 
-async def _now(value: Any) -> Any:
+async def _now(value: object) -> object:
     return value
 
 

@@ -35,6 +35,7 @@ from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from artelier.chat.turn.agent_turn_hooks import AgentStep, AgentTurnHooks
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
 
 STUCK_AFTER = 3
@@ -381,7 +382,7 @@ async def _written_artifact(run: Run, step: str) -> str:
 
 
 async def agent_result(
-    services: Services, tenant: str, run_id: str, *, message: str = "", output: Any = None
+    services: Services, tenant: str, run_id: str, *, message: str = "", output: object = None
 ) -> AgentResult:
     """Return how a run of this loop stands, from the log; `output` is the type that was asked for.
 
@@ -412,7 +413,7 @@ async def agent_result(
     )
 
 
-def _convert(value: Any, output: Any) -> Any:
+def _convert(value: Any, output: Any) -> object:
     """The recorded output as the type that the caller asked for; it was checked when it came."""
     if value is None or output is None or isinstance(output, Mapping):
         return value
@@ -461,7 +462,7 @@ class Steps:
             await self._stepping.after(self._step, reply=reply)
 
 
-def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
+def steps_of(run: Run, job: Job, desk: TenantScope, *, agent_id: str) -> Steps | None:
     """The operations of a run; None if it has no profile."""
     if not job.profile:
         return None
@@ -480,7 +481,7 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
     return Steps(stepping)
 
 
-async def save_if_new(desk: Any, profile: OperationProfile | str | None) -> str:
+async def save_if_new(desk: TenantScope, profile: OperationProfile | str | None) -> str:
     """The ref with its version of a profile that an agent was given, as a chat is given one; empty for none.
 
     Errors: `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for anything else, and for

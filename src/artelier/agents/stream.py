@@ -169,7 +169,7 @@ class EventReader:
             return "", None  # asked for by the run that this one was forked from
         return data.name, await self._json(data.arguments)
 
-    async def _json(self, ref: str | None) -> Any:
+    async def _json(self, ref: str | None) -> object:
         return await shown_json(self._services, self._tenant, ref)
 
 

@@ -100,7 +100,7 @@ class SubAgentFactory:
         description: str,
         system_prompt: str = "",
         model: str | None = None,
-        output_schema: Any = None,
+        output_schema: object = None,
         tools: Iterable[ToolPort] | None = None,
         context_builder: ContextBuilder | None = None,
         limits: Limits | None = None,

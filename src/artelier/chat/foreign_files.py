@@ -16,7 +16,8 @@ from typing import Any, cast
 from artelier.chat.chat_interchange import TakenChat, parse_chat
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.errors import InvalidImport
-from artelier.operations.lore.character_import import CastKernel, cast_character, cast_persona, keep_lorebook
+from artelier.kernel.tenants.registry import TenantScope
+from artelier.operations.lore.character_import import cast_character, cast_persona, keep_lorebook
 from artelier.operations.lore.presets import read_preset
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 
@@ -83,7 +84,7 @@ class ForeignFile:
 
 
 async def read_foreign_file(
-    desk: CastKernel, source: Source, *, name: str, by: str, user: str
+    desk: TenantScope, source: Source, *, name: str, by: str, user: str
 ) -> ForeignFile:
     """Return what a file holds. Characters, lorebooks and personas are stored in the name of `by`.
 

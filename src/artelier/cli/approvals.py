@@ -159,7 +159,7 @@ class ApprovalDesk:
                 if edited is not None:
                     return {"arguments": edited}
 
-    async def _edit_arguments(self, now: Any) -> Any:
+    async def _edit_arguments(self, now: object) -> object:
         self._call.screen.note(f"  now: {msgspec.json.encode(now).decode()}")
         typed = await read_line("  new arguments as JSON > ")
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import cached_property
@@ -204,3 +205,22 @@ def file_of(database: str) -> str:
             got=database.partition("://")[0] + "://...",
         )
     return database
+
+
+def name_of(text: str) -> str:
+    """A readable id: the first words of a goal."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    name = ""
+    for word in words:
+        if len(name) + len(word) > 28:
+            break
+        name = f"{name}-{word}" if name else word
+    return name or "run"
+
+
+def fresh_id(text: str) -> str:
+    """A readable id for a new run: the first words of its goal and four random characters."""
+    import secrets  # with its hashes 3 ms, which `--help` need not spend
+
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"  # none that are mistaken for another
+    return f"{name_of(text)}-{''.join(secrets.choice(alphabet) for _ in range(4))}"

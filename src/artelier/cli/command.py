@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from artelier.cli.call import CliCall
-from artelier.cli.completion_values import model_names, tenant_ids
+from artelier.cli.completion import model_names, tenant_ids
 from artelier.cli.error_output import report
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 
@@ -249,7 +249,7 @@ def _escape_typed(call: CliCall, given: dict[str, Any]) -> dict[str, Any]:
         return given
     from artelier.pii.vault import escape_lookalikes
 
-    def escape(value: Any) -> Any:
+    def escape(value: object) -> object:
         if isinstance(value, str):
             return escape_lookalikes(value, lambda _: False)
         if isinstance(value, list):
@@ -259,6 +259,6 @@ def _escape_typed(call: CliCall, given: dict[str, Any]) -> dict[str, Any]:
     return {name: escape(value) for name, value in given.items()}
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [one for one in values if isinstance(one, str)]

@@ -35,7 +35,7 @@ def compact(value: Any, *, chars_max: int = 160) -> str:
     return line(msgspec.json.encode(value).decode(), chars_max=chars_max)
 
 
-def arguments(value: Any, *, chars_max: int = 160) -> str:
+def arguments(value: object, *, chars_max: int = 160) -> str:
     """Arguments of a call as `name=value, ...`: short strings first, since they say most, other values last.
 
     Strings stand as they read, not as JSON escapes them.
@@ -47,16 +47,16 @@ def arguments(value: Any, *, chars_max: int = 160) -> str:
     return line(shown, chars_max=chars_max)
 
 
-def _weight(value: Any) -> tuple[bool, int]:
+def _weight(value: object) -> tuple[bool, int]:
     is_text = isinstance(value, str)
     return (not is_text, len(value) if is_text else 0)
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def json_text(value: Any, *, indent: int = 2) -> str:
+def json_text(value: object, *, indent: int = 2) -> str:
     """JSON that no terminal obeys: what `safe` would change is written as an escape."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
     return _HOSTILE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
@@ -67,7 +67,7 @@ def value_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json_text(value)
 
 
-def result_text(value: Any) -> str | None:
+def result_text(value: object) -> str | None:
     """The result of a run for people: of the built-in agent its text, else the value."""
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if set(fields) == {"text", "output", "artifact"}:

@@ -32,7 +32,7 @@ _SETTLED_NS = 2_000_000_000
 """A folder that has changed within this time may change again without its time telling."""
 
 
-def load_command(ctx: Any, name: str) -> Any:
+def load_command(ctx: object, name: str) -> Any:
     """Return the command that an allowed plugin offers under a name; None if nobody has one.
 
     Errors: `PluginBroken`; `NotFound` that names the distribution, if it is installed and not allowed;
@@ -144,7 +144,7 @@ def _own() -> Collection[str]:
     return own
 
 
-def _accepted(name: str, loaded: Any) -> Any:
+def _accepted(name: str, loaded: object) -> object:
     import typer
     from typer.main import get_command
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from artelier.cli.display import json_text, safe
 
@@ -32,7 +32,7 @@ class Screen:
 
     # Data
 
-    def json(self, value: Any, *, indent: int = 2) -> None:
+    def json(self, value: object, *, indent: int = 2) -> None:
         """One JSON value on stdout; with `indent` -1 on one line."""
         print(json_text(value, indent=indent), flush=True)
 

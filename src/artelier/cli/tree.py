@@ -23,7 +23,7 @@ class LazyGroup(TyperGroup):
         super().__init__(**attributes)
         self.commands = dict.fromkeys(COMMANDS)  # pyright: ignore[reportAttributeAccessIssue] - filled on use
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: object, cmd_name: str) -> Any:
         """The command of that name, or None. Errors: those of `plugin_commands.load_command`."""
         if cmd_name not in COMMANDS:
             from artelier.cli.plugin_commands import load_command
@@ -60,7 +60,7 @@ def _offered(ctx: Any) -> dict[str, str]:
     return command_lines(file)
 
 
-def _load(home: str, name: str) -> Any:
+def _load(home: str, name: str) -> object:
     if home.startswith("@"):
         from artelier.cli.plugin_commands import load_member
 

@@ -291,7 +291,7 @@ class ContextBuilder:
         if store is None:
             return []
 
-        async def read() -> Any:
+        async def read() -> object:
             memory = await seen_in(store.for_agent(context.tenant_id, context.agent_id), context.run_id)
             return [
                 {"label": b.label, "text": b.text, "limit": b.limit_chars, "ref": b.ref}
@@ -360,7 +360,7 @@ class ContextBuilder:
         if store is None or self.recall_limit <= 0 or not context.query.strip():
             return []
 
-        async def read() -> Any:
+        async def read() -> object:
             memory = await seen_in(store.for_agent(context.tenant_id, context.agent_id), context.run_id)
             hits = await memory.recall(context.query, limit=self.recall_limit)
             return [{"id": hit.id, "text": hit.text} for hit in hits] or None

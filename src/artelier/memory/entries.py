@@ -317,7 +317,7 @@ class Entries:
             )
         return [self._check_direction(vector) for vector in vectors]
 
-    def _check_direction(self, vector: Any) -> Any:
+    def _check_direction(self, vector: Any) -> object:
         try:
             return as_vector(vector)
         except InvalidRequest as error:

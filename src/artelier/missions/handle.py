@@ -17,6 +17,7 @@ from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
     from artelier.kernel import AgentResult, Limits
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.log import EventData
     from artelier.missions.membranes import Membranes
     from artelier.missions.plan.planner import MissionJob
@@ -29,7 +30,7 @@ class MissionsHandle:
     # Missions
 
     async def plan(
-        self,
+        self: TenantScope,
         goal: str,
         *,
         mission_id: str | None = None,
@@ -73,7 +74,7 @@ class MissionsHandle:
         )
 
     async def launch(
-        self, mission_id: str, plan: Mapping[str, Any] | None = None, *, by: str = "operator"
+        self: TenantScope, mission_id: str, plan: Mapping[str, Any] | None = None, *, by: str = "operator"
     ) -> dict[str, Any]:
         """Say yes to a mission's plan, or to an edited one; what `mission` says of it. Whoever drives runs
         (`drive_mission`, `artelier resume`, a worker) then goes on with it.
@@ -85,7 +86,7 @@ class MissionsHandle:
 
         return await launch_mission(self, mission_id, plan, by=by)
 
-    async def drive_mission(self, mission_id: str, *, on_wait: str = "await") -> AgentResult:
+    async def drive_mission(self: TenantScope, mission_id: str, *, on_wait: str = "await") -> AgentResult:
         """Go on with a mission until it ends or waits; of one that has ended, its result.
 
         Errors: `NotFound`; `LeaseHeld` if another process drives it; `InvalidRequest` where code is needed.
@@ -95,21 +96,26 @@ class MissionsHandle:
         return await conduct(self, mission_id, on_wait=on_wait)
 
     async def missions(
-        self, *, status: str | None = None, after: int = 0, limit: int = 100, newest_first: bool = False
+        self: TenantScope,
+        *,
+        status: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+        newest_first: bool = False,
     ) -> dict[str, Any]:
         """`{items, next}` in the order of their start, or the newest first; see `reading.mission_page`."""
         from artelier.missions.plan.commands import mission_page
 
         return await mission_page(self, status=status, after=after, limit=limit, newest_first=newest_first)
 
-    async def mission(self, mission_id: str) -> dict[str, Any]:
+    async def mission(self: TenantScope, mission_id: str) -> dict[str, Any]:
         """A mission with its plan, agents, tasks, membranes and what it came to; see
         `reading.mission_object`. Errors: `NotFound`."""
         from artelier.missions.plan.commands import mission_object
 
         return await mission_object(self, mission_id)
 
-    async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
+    async def retry(self: TenantScope, run_id: str, *, by: str = "operator") -> EventData:
         """Reopen a failed run: its failed steps are executed again. A mission has failed when its goal stands
         as failed or blocked, whatever its run has ended as; what a person rejected in it is made anew.
 
@@ -122,21 +128,21 @@ class MissionsHandle:
     # Tasks and agents
 
     @property
-    def tasks(self) -> Tasks:
+    def tasks(self: TenantScope) -> Tasks:
         """Making tasks, looking at them, working on them: `desk.tasks.create(...)`."""
         from artelier.missions.task.task_handle import Tasks
 
         return Tasks(self)
 
     @property
-    def membranes(self) -> Membranes:
+    def membranes(self: TenantScope) -> Membranes:
         """Shared pools of context: `desk.membranes.join(...)`."""
         from artelier.missions.membranes import Membranes
 
-        return Membranes(self)  # pyright: ignore[reportArgumentType] - a TenantKernel is such a desk
+        return Membranes(self)
 
     async def run_agent(
-        self, agent_id: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
+        self: TenantScope, agent_id: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
     ) -> list[AgentResult]:
         """Work on the pending tasks of an agent that can begin, in order; their results.
 
@@ -148,7 +154,7 @@ class MissionsHandle:
         return await run_agent(self, agent_id, on_wait=on_wait, params=check_params(params or {}))
 
     async def create_agent(
-        self,
+        self: TenantScope,
         id: str,
         *,
         name: str,
@@ -168,13 +174,13 @@ class MissionsHandle:
             self, id, name=name, role=role, model=model, tools=tools, budget_usd=budget_usd, by=by
         )
 
-    async def agents_of(self, mission_id: str) -> list[dict[str, Any]]:
+    async def agents_of(self: TenantScope, mission_id: str) -> list[dict[str, Any]]:
         """The agents of a mission; see `mission_agents.agent_line`."""
         from artelier.missions.mission_agents import agents_of
 
         return await agents_of(self, mission_id)
 
-    async def mission_agent(self, agent_id: str) -> dict[str, Any]:
+    async def mission_agent(self: TenantScope, agent_id: str) -> dict[str, Any]:
         """An agent with its tools, steering, membranes and budget; see `mission_agents.agent_object`.
 
         Errors: `NotFound`.
@@ -184,7 +190,7 @@ class MissionsHandle:
         return await agent_object(self, agent_id)
 
 
-async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None, changes: Any) -> None:
+async def check_fork(desk: TenantScope, run_id: str, *, at: int | None, changes: Any) -> None:
     """Errors: `Conflict` for a mission from after its launch: its tasks are runs that no fork shares; those
     of a steering that the run could not go by.
     """
@@ -250,7 +256,7 @@ async def _replay_task(run: Run, settings: dict[str, Any]) -> None:
     await replay_task(run, settings)
 
 
-def _check_mission(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def _check_mission(desk: TenantScope, settings: dict[str, Any]) -> dict[str, Any]:
     given = checked_settings(
         settings, loop=MISSION, needed={"goal": str, "model": str}, free={"workspace": str, "plan": dict}
     )
@@ -275,7 +281,7 @@ async def _start_mission(
     return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits, key_id=key_id)
 
 
-def _job_of(desk: Any, settings: dict[str, Any]) -> MissionJob:
+def _job_of(desk: TenantScope, settings: dict[str, Any]) -> MissionJob:
     from artelier.missions.plan.commands import mission_job
 
     return mission_job(
@@ -314,7 +320,7 @@ def register_steering() -> None:
     )
 
 
-def _check(content: Any) -> None:
+def _check(content: object) -> None:
     from artelier.missions.steering_document import Steering
 
     try:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from artelier.artifacts import Access, Artifact, Artifacts, Provenance, StoreStage, group_of
 from artelier.artifacts.queries import Standing, ids_between
@@ -23,8 +24,8 @@ from artelier.missions.queries import HELD_KINDS, open_task_of
 from artelier.money import format_usd, parse_usd
 
 if TYPE_CHECKING:
-    from artelier.artifacts import Space
-    from artelier.kernel import Services
+    from artelier.artifacts.groups.membership import SharedItem
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.log import Blob, StreamAppend
 
 
@@ -43,22 +44,36 @@ ATTEMPTS_MAX = 20
 _BUDGET = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 
 
-class MembraneKernel(Protocol):
-    """The kernel bound to one tenant, as far as this needs it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembraneView:
+    """A membrane, as people may read it."""
 
-    @property
-    def id(self) -> str: ...
+    id: str
+    name: str
+    version: int
+    members: list[str]
+    """Principals, by name."""
+    shared_count: int
+    steering: str | None
+    """Id of its steering artifact; None if it has none."""
+    budget_usd: str | None
+    used_microusd: int
+    """What counts against its budget by now."""
 
-    @property
-    def services(self) -> Services: ...
 
-    def as_principal(self, principal: str) -> Space: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembraneDetail(MembraneView):
+    """A membrane with the first artifacts, by id, that are shared in it."""
+
+    shared: tuple[SharedItem, ...]
+    shared_next: str | None
+    """Where `Artifacts.shared` goes on; None if these are all."""
 
 
 class Membranes:
     """The membranes of a tenant. `by` is who acts, as events say it; rights are those of `principal`."""
 
-    def __init__(self, desk: MembraneKernel) -> None:
+    def __init__(self, desk: TenantScope) -> None:
         self._desk = desk
 
     # -- what is there
@@ -71,7 +86,7 @@ class Membranes:
         members: Iterable[str] = (),
         budget_usd: str | int | Decimal | None = None,
         by: str = OPERATOR,
-    ) -> dict[str, Any]:
+    ) -> MembraneDetail:
         """Make a membrane with its members, as one batch; what `show` says of it. Its budget caps what the
         work of its members costs together, from then on.
 
@@ -121,41 +136,32 @@ class Membranes:
 
     async def list(
         self, mission: str | None = None, *, limit: int = 100, after: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Membranes, of one mission by id or else all in the order of their making, beyond the id `after`.
-
-        `{id, name, version, members, shared_count, steering, budget_usd, used_microusd}` each.
-        """
+    ) -> list[MembraneView]:
+        """Membranes, of one mission by id or else all in the order of their making, beyond the id `after`."""
         artifacts = self._as(OPERATOR)
         if mission is None:
             page = await artifacts.list(kind=KIND, limit=limit, after=after)
             ids = [summary.id for summary in page]
         else:
             ids = await self._ids_of(check_artifact_id(mission), limit=limit, after=after)
-        found: list[dict[str, Any]] = []
+        found: list[MembraneView] = []
         for id_ in ids:
             try:
-                found.append(await self._facts(artifacts, id_))
+                found.append(await self._view(artifacts, id_))
             except (AccessDenied, NotFound):
                 continue  # somebody else's, or deleted right now
         return found
 
-    async def show(self, id: str) -> dict[str, Any]:
-        """Return what `list` says of it, with `{shared, shared_next}`.
+    async def show(self, id: str) -> MembraneDetail:
+        """Return what `list` says of it, with what is shared in it.
 
-        `used_microusd` is what counts against its budget by now. `members` are principals by name, `shared`
-        the first artifacts by id as `{id, kind, version, owner, title}`, `steering` the id of its steering
-        artifact or None.
         Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no membrane.
         """
         artifacts = self._as(OPERATOR)
-        facts = await self._facts(artifacts, id)
+        view = await self._view(artifacts, id)
         page = await artifacts.shared(id, limit=SHARED_SHOWN)
-        facts["shared"] = [
-            {"id": one.id, "kind": one.kind, "version": one.version, "owner": one.owner, "title": one.title}
-            for one in page.items
-        ]
-        return {**facts, "shared_next": page.next, "shared_count": page.count}
+        view = replace(view, shared_count=page.count)
+        return MembraneDetail(**asdict(view), shared=page.items, shared_next=page.next)
 
     # -- who is in it
 
@@ -221,7 +227,7 @@ class Membranes:
             store, self._desk.id, MAIN_SPACE, kind=KIND, low=low, high=behind, limit=limit
         )
 
-    async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
+    async def _view(self, artifacts: Artifacts, id: str) -> MembraneView:
         from artelier.kernel.run_limits import used_of
 
         membrane = await artifacts.look(check_artifact_id(id), price_max=0)
@@ -233,16 +239,16 @@ class Membranes:
             content = {"name": content}  # it was erased
         content = cast("dict[str, Any]", content)
         name, budget = content.get("name"), content.get("budget_usd")
-        return {
-            "id": id,
-            "name": name[:NAME_CHARS_MAX] if isinstance(name, str) and name else id,
-            "version": membrane.version,
-            "members": [member.principal for member in members],
-            "shared_count": (await artifacts.shared(id, limit=1)).count,
-            "steering": await _steering(artifacts, id),
-            "budget_usd": budget if isinstance(budget, str) else None,
-            "used_microusd": used["usd"]["used"],
-        }
+        return MembraneView(
+            id=id,
+            name=name[:NAME_CHARS_MAX] if isinstance(name, str) and name else id,
+            version=membrane.version,
+            members=[member.principal for member in members],
+            shared_count=(await artifacts.shared(id, limit=1)).count,
+            steering=await _steering(artifacts, id),
+            budget_usd=budget if isinstance(budget, str) else None,
+            used_microusd=used["usd"]["used"],
+        )
 
 
 async def _steering(artifacts: Artifacts, id: str) -> str | None:

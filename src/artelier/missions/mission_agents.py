@@ -23,6 +23,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import AgentResult
 from artelier.kernel.queries.runs import agent_runs, find_run, runs_started, totals
 from artelier.kernel.run_limits import cap_changed, plan_cap
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes import checked_budget, checked_name
@@ -88,12 +89,12 @@ async def create_agent(
     return await agent_object(desk, id)
 
 
-async def agents_of(desk: Any, mission: str) -> list[dict[str, Any]]:
+async def agents_of(desk: TenantScope, mission: str) -> list[dict[str, Any]]:
     """The agents of a mission, as `agent_line` says them."""
     return [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
 
 
-async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
+async def agent_line(desk: TenantScope, agent: str) -> dict[str, Any]:
     """`{id, name, mission, status, task, iteration, max_iterations, last_iteration, model, tasks,
     cost_microusd, tokens}`.
 
@@ -122,7 +123,7 @@ async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
     }
 
 
-async def _shown_content(desk: Any, agent: str) -> AgentContent:
+async def _shown_content(desk: TenantScope, agent: str) -> AgentContent:
     try:
         return await agent_content(desk, agent)
     except Erased as error:
@@ -159,7 +160,7 @@ async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
 
 
 async def run_agent(
-    desk: Any, agent: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
+    desk: TenantScope, agent: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
 ) -> list[AgentResult]:
     """Work on the agent's pending tasks that can begin, in the order of their making; their results.
 
@@ -180,7 +181,7 @@ async def run_agent(
         results.append(await worked_on(desk, ready[0], on_wait=on_wait, params=params))
 
 
-async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:
+async def _is_ready(desk: TenantScope, task: dict[str, Any]) -> bool:
     from artelier.kernel.run.context import is_final
     from artelier.missions.queries import standing_of
     from artelier.missions.task.task_handle import status_of_mission
@@ -192,7 +193,7 @@ async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:
     return all(standing.status == "done" for standing in standings)
 
 
-async def mission_of(desk: Any, artifact: Artifact) -> str:
+async def mission_of(desk: TenantScope, artifact: Artifact) -> str:
     """The mission that an agent was made by, else the one that it is named after; empty for none."""
     pieces = artifact.id.split("/")
     above = ["/".join(pieces[:count]) for count in range(1, len(pieces))]
@@ -220,7 +221,7 @@ def _status(tasks: Sequence[dict[str, Any]], at: dict[str, Any] | None) -> str:
     return "idle"
 
 
-async def _sums(desk: Any, agent: str) -> dict[str, int]:
+async def _sums(desk: TenantScope, agent: str) -> dict[str, int]:
     runs = await runs_started(desk.services.store, desk.id, loop="task", agent=agent)
     found = (await totals(desk.services.store, desk.id, [run.run for run in runs])).values()
     return {
@@ -229,12 +230,12 @@ async def _sums(desk: Any, agent: str) -> dict[str, int]:
     }
 
 
-async def _model_of(desk: Any, mission: str) -> str | None:
+async def _model_of(desk: TenantScope, mission: str) -> str | None:
     row = await find_run(desk.services.store, desk.id, mission)
     return None if row is None else row.model
 
 
-async def _steering(desk: Any, id_: str | None) -> dict[str, Any] | None:
+async def _steering(desk: TenantScope, id_: str | None) -> dict[str, Any] | None:
     if not id_:
         return None
     try:
@@ -245,7 +246,7 @@ async def _steering(desk: Any, id_: str | None) -> dict[str, Any] | None:
 
 
 async def _tools(
-    desk: Any, agent: str, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
+    desk: TenantScope, agent: str, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The tools that its next prompt has, and why others are off for this agent now."""
     own = _parse_steering(steered)
@@ -281,7 +282,7 @@ def _parse_steering(steered: dict[str, Any] | None) -> Steering | None:
     return None
 
 
-async def _workspace_of(desk: Any, mission: str) -> tuple[str, tuple[str, ...]]:
+async def _workspace_of(desk: TenantScope, mission: str) -> tuple[str, tuple[str, ...]]:
     """Return the workspace of a mission, and the tools of the kernel that it has beside it."""
     from artelier.missions.plan.mission_runner import recorded_job
 
@@ -341,7 +342,7 @@ def _merge_facts(agent: str, known: dict[str, Any] | None, told: dict[str, Any])
     return {**PLAIN, **(known or {}), **told, "agent": agent, "is_assignable": True}
 
 
-async def _line(desk: Any, agent: str, known: dict[str, Any] | None = None) -> dict[str, Any] | None:
+async def _line(desk: TenantScope, agent: str, known: dict[str, Any] | None = None) -> dict[str, Any] | None:
     """None for one that people may not read, or that was deleted right now."""
     try:
         told = await agent_line(desk, agent)
@@ -351,12 +352,14 @@ async def _line(desk: Any, agent: str, known: dict[str, Any] | None = None) -> d
     return _merge_facts(agent, known, told)
 
 
-async def _read_run_facts(desk: Any, agent: str) -> dict[str, Any]:
+async def _read_run_facts(desk: TenantScope, agent: str) -> dict[str, Any]:
     """Return what runs say of an agent that stands beyond the page of those."""
     return (await agent_runs(desk.services.store, desk.id, agent))._asdict()
 
 
-async def _assignable(desk: Any, agent: str | None = None, *, after: str = "", limit: int = 1) -> list[str]:
+async def _assignable(
+    desk: TenantScope, agent: str | None = None, *, after: str = "", limit: int = 1
+) -> list[str]:
     """Ids of artifacts that tasks can be assigned to, one or those after an id."""
     store = desk.services.store
     if agent is None:
@@ -371,7 +374,7 @@ ATTEMPTS_MAX = 5
 
 
 async def change_agent(
-    desk: Any, id: str, changes: Mapping[str, Any], *, by: str, expected_version: int | None = None
+    desk: TenantScope, id: str, changes: Mapping[str, Any], *, by: str, expected_version: int | None = None
 ) -> None:
     """Write an agent anew with other `{name, role, model, tools, memory_artifact_id}`; the rest stays.
 
@@ -398,7 +401,7 @@ async def change_agent(
 
 
 async def change_membrane(
-    desk: Any, id: str, changes: Mapping[str, Any], *, by: str, expected_version: int | None = None
+    desk: TenantScope, id: str, changes: Mapping[str, Any], *, by: str, expected_version: int | None = None
 ) -> None:
     """Write a membrane anew with another `{name, budget_usd}`; the budget is the cap of its scope at once.
 

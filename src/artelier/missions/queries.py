@@ -299,7 +299,7 @@ async def report_of(desk: TenantScope, refs: Sequence[str]) -> str:
     return "\n\n".join(text.strip("\n") for text in texts)[:TEXT_CHARS_MAX]
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """Content as people read it."""
     if isinstance(content, str):
         return content

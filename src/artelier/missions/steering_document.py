@@ -358,7 +358,7 @@ def _wording() -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def guidance_of(reading: Any, core: RunCore) -> Guidance:
+def guidance_of(reading: object, core: RunCore) -> Guidance:
     """Steering as it was read, with what a fork has changed; from now on the run's core keeps to it, and
     counts in the membranes that its agent has joined.
 
@@ -374,13 +374,13 @@ def guidance_of(reading: Any, core: RunCore) -> Guidance:
     return guidance(reading, steering)
 
 
-def joined_scopes(reading: Any) -> list[tuple[str, str]]:
+def joined_scopes(reading: object) -> list[tuple[str, str]]:
     """The (scope, unit) pairs in which an agent counts for membranes that it joined since its run began."""
     found: list[list[str]] = cast("dict[str, Any]", reading or {}).get("counters") or []
     return [(scope, unit) for scope, unit in found]
 
 
-def steering_of(reading: Any, changes: Mapping[str, Any]) -> Steering | None:
+def steering_of(reading: object, changes: Mapping[str, Any]) -> Steering | None:
     """Return what a reading comes to; None if nobody has steered. Errors: as of `guidance_of`."""
     own, shared = _read(reading)
     if own is None and not shared and changes.get("steering") is None:
@@ -392,7 +392,7 @@ def steering_of(reading: Any, changes: Mapping[str, Any]) -> Steering | None:
     )
 
 
-def guidance(reading: Any, steering: Steering | None) -> Guidance:
+def guidance(reading: object, steering: Steering | None) -> Guidance:
     """A steering as an iteration goes by it."""
     if steering is None:
         return Guidance()
@@ -409,6 +409,6 @@ def guidance(reading: Any, steering: Steering | None) -> Guidance:
     )
 
 
-def _read(reading: Any) -> tuple[list[Any] | None, list[list[Any]]]:
+def _read(reading: object) -> tuple[list[Any] | None, list[list[Any]]]:
     found = cast("dict[str, Any]", reading or {})
     return found.get("agent"), found.get("membranes") or []

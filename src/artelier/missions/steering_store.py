@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from artelier.artifacts import Artifact, Artifacts
@@ -12,7 +13,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.run_limits import cap_changed, plan_cap
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, StreamAppend
-from artelier.missions.steering_document import Steering, bias, effective
+from artelier.missions.steering_document import Bias, Steering, bias, effective
 
 SUFFIX = "/steering"
 KINDS = ("agent", "membrane")
@@ -39,25 +40,44 @@ class StoredSteering(NamedTuple):
         return self.about + SUFFIX
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringView:
+    """Steering of an agent or membrane, with what it comes to."""
+
+    about: str
+    """The agent or membrane."""
+    version: int
+    """0: nobody has steered yet."""
+    steering: Steering
+    in_force: Steering
+    """As it comes out with the membranes of an agent."""
+
+    @property
+    def id(self) -> str:
+        return self.about + SUFFIX
+
+    @property
+    def policy(self) -> Bias:
+        """What its puck asks for."""
+        return bias(self.steering)
+
+
 class SteeringStore:
     """Looking at steering and changing it. `desk` is the kernel bound to the tenant."""
 
     def __init__(self, desk: TenantScope) -> None:
         self._desk = desk
 
-    async def show(self, id: str) -> dict[str, Any]:
-        """Steering of an agent or membrane, by its id or that of its steering:
-        `{id, about, version, xy, axes, sliders, tools, policy, in_force}`.
+    async def show(self, id: str) -> SteeringView:
+        """Steering of an agent or membrane, by its id or that of its steering.
 
-        `policy` is what its puck asks for: `{text, temperature, alternatives, breadth, sources_min,
-        words_target}`. `in_force` holds the same document as it comes out with the membranes of an agent.
         Errors: `NotFound`; `InvalidRequest` if it is about something else, or no steering.
         """
         return await self._describe(await self._read_stored(id))
 
     async def change(
         self, id: str, patch: Mapping[str, Any], *, by: str, expected_version: int | None = None
-    ) -> dict[str, Any]:
+    ) -> SteeringView:
         """Write a new version with what the patch says (JSON merge patch: null puts a default back).
 
         It is in force from the next step on, in every process. A changed budget is the cap of the scope
@@ -120,26 +140,11 @@ class SteeringStore:
             return StoredSteering(about, subject.kind, 0, Steering())
         return StoredSteering(about, subject.kind, artifact.version, Steering.parse(artifact.content))
 
-    async def _describe(self, kept: StoredSteering) -> dict[str, Any]:
-        asked = bias(kept.steering)
+    async def _describe(self, kept: StoredSteering) -> SteeringView:
         holds = kept.steering
         if kept.kind == "agent":
             holds = effective(kept.steering, await self._of_membranes(kept.about))
-        return {
-            "id": kept.id,
-            "about": kept.about,
-            "version": kept.version,
-            **kept.steering.content(),
-            "policy": {
-                "text": asked.text,
-                "temperature": asked.temperature,
-                "alternatives": asked.alternatives,
-                "breadth": asked.breadth,
-                "sources_min": asked.sources_min,
-                "words_target": asked.words_target,
-            },
-            "in_force": holds.content(),
-        }
+        return SteeringView(about=kept.about, version=kept.version, steering=kept.steering, in_force=holds)
 
     async def _of_membranes(self, agent: str) -> list[Steering]:
         found: list[Steering] = []
@@ -169,7 +174,7 @@ async def steering_at(desk: TenantScope, id: str) -> Artifact | None:
     )
 
 
-def _merge_patch(document: Any, patch: object, depth: int = 0) -> Any:
+def _merge_patch(document: object, patch: object, depth: int = 0) -> object:
     """A JSON merge patch (RFC 7396). Errors: `InvalidRequest` for one that is too deep."""
     if not isinstance(patch, Mapping):
         return patch

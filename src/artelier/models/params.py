@@ -133,6 +133,6 @@ def parse_arguments(text: str) -> Any:
         return text
 
 
-def output_text(value: Any) -> str:
+def output_text(value: object) -> str:
     """Compact JSON of a structured output, keys in the order given."""
     return msgspec.json.encode(value).decode()

@@ -220,7 +220,7 @@ def _check_installed(provider: str, vendor: Vendor) -> None:
             )
 
 
-def _made(name: str, loaded: Any) -> ModelPort:
+def _made(name: str, loaded: object) -> ModelPort:
     """Return the model of a plugin: what it offers, or what that returns when it is called."""
     is_port = not isinstance(loaded, type) and callable(getattr(loaded, "complete", None))
     port = loaded if is_port or not callable(loaded) else loaded()

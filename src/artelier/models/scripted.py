@@ -52,7 +52,7 @@ _EXPECTED = (
 )
 
 
-def tool_call(name: str, args: Any = None, id: str | None = None) -> ToolCall:
+def tool_call(name: str, args: object = None, id: str | None = None) -> ToolCall:
     """A call of the tool `name`; without an id, it gets one that the request determines."""
     return ToolCall(id=id or "", name=name, arguments={} if args is None else args)
 

@@ -486,7 +486,7 @@ def _parts_of(response: ModelResponse, *, text: str, provider: str, has_output: 
     return tuple(parts)
 
 
-def _arguments_of_reply(call: ToolCallPart) -> Any:
+def _arguments_of_reply(call: ToolCallPart) -> object:
     if isinstance(call.args, str):
         return parse_arguments(call.args)
     return dict(call.args) if call.args else {}

@@ -142,7 +142,7 @@ class Linear:
             pool = _LETTERS if one >> word & 1 else _OTHERS
         return next((symbol for symbol in pool if symbol not in taken), None)
 
-    def _compile(self, symbols: dict[int, str], whole: bool) -> Any:
+    def _compile(self, symbols: dict[int, str], whole: bool) -> object:
         re2 = engine()
         if re2 is None:
             raise NotLinear

@@ -353,7 +353,7 @@ class Scrubber:
         return _texts(value, lambda text: restore_values(text, value_of))
 
 
-def _texts(value: object, change: Callable[[str], str]) -> Any:
+def _texts(value: object, change: Callable[[str], str]) -> object:
     return map_json(value, lambda leaf, _: change(leaf) if isinstance(leaf, str) else leaf)
 
 

@@ -54,7 +54,7 @@ class Errands:
     _at_work: dict[Key, Errand] = field(default_factory=dict[Key, Errand])
     _failed: dict[Key, ArtelierError] = field(default_factory=dict[Key, ArtelierError])
 
-    def start(self, key: Key, work: Coroutine[Any, Any, Any], *, about: Any = None) -> Errand:
+    def start(self, key: Key, work: Coroutine[Any, Any, Any], *, about: object = None) -> Errand:
         """Let it run. Errors: `Conflict` if one about the same is on its way; `QueueFull`."""
         going = self.at_work(key)
         if going is not None or len(self._at_work) >= AT_ONCE_MAX:

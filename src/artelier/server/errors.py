@@ -124,7 +124,7 @@ def wire_of(error: ArtelierError) -> dict[str, Any]:
 class _ErrorResponse(JSONResponse):
     """Says what it is about even where that is no Unicode: JSON lets half a character through."""
 
-    def render(self, content: Any) -> bytes:
+    def render(self, content: object) -> bytes:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "replace")
 

@@ -34,7 +34,7 @@ JSON = "application/json"
 DATA = b"data: "
 
 
-def escape_placeholders(desk: TenantKernel, value: Any) -> Any:
+def escape_placeholders(desk: TenantKernel, value: object) -> Any:
     """JSON data of a person, in which what only looks like a placeholder is none."""
     return desk.services.escape_placeholders(desk.id, value)
 
@@ -99,7 +99,7 @@ def _escape_body(body: bytes, disarm: Callable[[Any], Any]) -> bytes | None:
     return None if clean == value else json.dumps(clean).encode()
 
 
-def _read(body: bytes) -> Any:
+def _read(body: bytes) -> object:
     """JSON as the parsers of routes read it, which take more than that: UTF-16, NaN, half of a character."""
     for read in (json.loads, msgspec.json.decode):
         try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import unified_diff
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,48 +19,55 @@ from artelier.ports.media import media_in, media_line
 from artelier.ports.model import ModelRequest
 from artelier.ports.reasoning import reasoning_text
 
+if TYPE_CHECKING:
+    from artelier.server.wire import agents, runs
 
-async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
-    """Return a `wire.runs.Manifest` as data. Errors: `NotFound`, `CorruptStore`."""
+# The command line uses this module too and pays for no wire models: they are imported where they are made.
+
+
+async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> runs.ManifestOut:
+    """Return the parts of a prompt. Errors: `NotFound`, `CorruptStore`."""
+    from artelier.server.wire import runs
+
     renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     found = await renderer.manifest(step)
-    sections: list[dict[str, Any]] = []
+    sections: list[runs.SectionOut] = []
     seen = 0
     for number, part in enumerate(found.parts):
         content = await renderer.content(part)
         count = 0 if isinstance(content, str) else len(content)
         sections.append(
-            {
-                "tag": part.tag,
-                "tokens": part.tokens,
-                "source": list(part.src),
-                "reason": _reason(part),
-                "stability": part.stability,
-                "trust": part.trust,
-                "cut": part.cut,
-                "is_cached": number < found.cache_boundary,
-                "first_message": seen if count else None,
-                "messages": count,
-            }
+            runs.SectionOut(
+                tag=part.tag,
+                tokens=part.tokens,
+                source=list(part.src),
+                reason=_reason(part),
+                stability=part.stability,
+                trust=part.trust,
+                cut=part.cut,
+                is_cached=number < found.cache_boundary,
+                first_message=seen if count else None,
+                messages=count,
+            )
         )
         seen += count
-    return {
-        "run_id": run_id,
-        "step": step,
-        "model": found.model,
-        "params": found.params,
-        "has_tools": found.tools is not None,
-        "tokens": sum(part.tokens for part in found.parts),
-        "cache_boundary": found.cache_boundary,
-        "sections": sections,
-        "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.dropped],
-        "scrubbed": found.pii,
-        "inclusion_prices": list(found.inclusion_prices),
-        "request": found.request,
-        "adapter": found.adapter,
-        "body": found.body,
-        "not_sent": list(found.not_sent),
-    }
+    return runs.ManifestOut(
+        run_id=run_id,
+        step=step,
+        model=found.model,
+        params=found.params,
+        has_tools=found.tools is not None,
+        tokens=sum(part.tokens for part in found.parts),
+        cache_boundary=found.cache_boundary,
+        sections=sections,
+        dropped=[runs.Dropped(tag=d.tag, why=d.why, tokens=d.tokens) for d in found.dropped],
+        scrubbed=found.pii,
+        inclusion_prices=list(found.inclusion_prices),
+        request=found.request,
+        adapter=found.adapter,
+        body=found.body,
+        not_sent=list(found.not_sent),
+    )
 
 
 def _reason(part: PartRecord) -> str:
@@ -109,79 +116,90 @@ async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
     return request.canonical()
 
 
-async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, Any]:
-    """Return a `wire.runs.PromptDiff` as data; `a` is the earlier. Errors: `NotFound`, `CorruptStore`."""
+async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> runs.PromptDiff:
+    """Return how two prompts differ; `a` is the earlier. Errors: `NotFound`, `CorruptStore`."""
+    from artelier.server.wire import runs
+
     renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     one, two = await renderer.manifest(a), await renderer.manifest(b)
     prefix = shared_prefix(one, two)
     text = changes(await renderer.render(a), await renderer.render(b), names=(a, b))
-    return {
-        "a": a,
-        "b": b,
-        "shared_tokens": prefix.shared_tokens,
-        "previous_tokens": prefix.previous_tokens,
-        "broken_by": prefix.broken_by,
-        "why": prefix.why,
-        "parts": compare_manifests(one, two),
-        "diff": text,
-    }
+    return runs.PromptDiff(
+        a=a,
+        b=b,
+        shared_tokens=prefix.shared_tokens,
+        previous_tokens=prefix.previous_tokens,
+        broken_by=prefix.broken_by,
+        why=prefix.why,
+        parts=[runs.PartChange(**part) for part in compare_manifests(one, two)],
+        diff=text,
+    )
 
 
 NOTHING_LEFT = "It has no open task, so it will be asked nothing."
 
 
-async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
-    """Return a `wire.agents.Ahead` as data. Errors: `NotFound`; those of `preview.preview_of`."""
+async def looked_ahead(desk: TenantKernel, agent: str) -> agents.Ahead:
+    """Return an agent's next prompt, or why there is none. Errors: `NotFound`; those of `preview_of`."""
+    from artelier.server.wire import agents
+
     comes = await upcoming(desk, agent)
     if comes is None:
         await check_agent(desk, agent)
-        return {"agent": agent, "prompt": None, "why": NOTHING_LEFT}
-    return {"agent": agent, "prompt": _describe_preview(await preview_of(desk, comes)), "why": None}
+        return agents.Ahead(agent=agent, prompt=None, why=NOTHING_LEFT)
+    return agents.Ahead(agent=agent, prompt=_describe_preview(await preview_of(desk, comes)), why=None)
 
 
-def _describe_preview(found: PromptPreview) -> dict[str, Any]:
+def _describe_preview(found: PromptPreview) -> agents.NextPrompt:
+    from artelier.server.wire import agents
+
     parts = found.prompt.parts
-    return {
-        **{name: getattr(found, name) for name in PromptPreview.__dataclass_fields__ if name != "prompt"},
-        "tokens": sum(part.tokens for part in parts),
-        "sections": [
-            {**_facts(part), "text": text, "messages": [{"role": a, "text": b} for a, b in said]}
+    return agents.NextPrompt(
+        agent=found.agent,
+        task=found.task,
+        iteration=found.iteration,
+        last_iteration=found.last_iteration,
+        model=found.model,
+        temperature=found.temperature,
+        tokens=sum(part.tokens for part in parts),
+        budget_tokens=found.budget_tokens,
+        sections=[
+            _describe_section(part, text, said)
             for part, (text, said) in zip(parts, texts_of(found.prompt), strict=True)
         ],
-        "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.prompt.dropped],
-    }
+        dropped=[agents.NextDropped(tag=d.tag, why=d.why, tokens=d.tokens) for d in found.prompt.dropped],
+        tools=list(found.tools),
+        steering=list(found.steering),
+        is_begun=found.is_begun,
+        asked_now=found.asked_now,
+        missing=found.missing,
+    )
 
 
-def _facts(part: PromptPart) -> dict[str, Any]:
-    if isinstance(part, RangePart):
-        reason = reason_of(
-            "append_only", shows=part.conversation, start=part.start, end=part.end, cut=part.cut
-        )
-        return {
-            "tag": part.tag,
-            "tokens": part.tokens,
-            "source": [],
-            "reason": reason,
-            "stability": "append_only",
-            "trust": trust_label(part.messages),
-            "cut": part.cut,
-        }
-    return {
-        "tag": part.tag,
-        "tokens": part.tokens,
-        "source": list(part.src),
-        "reason": reason_of(part.stability, joined=part.joined, attach=part.attach),
-        "stability": part.stability,
-        "trust": part.trust,
-        "cut": part.cut,
-    }
+def _describe_section(part: PromptPart, text: str, said: Sequence[tuple[str, str]]) -> agents.NextSection:
+    from artelier.server.wire import agents
+
+    is_range = isinstance(part, RangePart)
+    return agents.NextSection(
+        tag=part.tag,
+        text=text,
+        messages=[agents.NextMessage(role=role, text=content) for role, content in said],
+        tokens=part.tokens,
+        source=[] if is_range else list(part.src),
+        reason=reason_of("append_only", shows=part.conversation, start=part.start, end=part.end, cut=part.cut)
+        if is_range
+        else reason_of(part.stability, joined=part.joined, attach=part.attach),
+        stability="append_only" if is_range else part.stability,
+        trust=trust_label(part.messages) if is_range else part.trust,
+        cut=part.cut,
+    )
 
 
 Shown = Callable[[Any], str]
 """How arguments of calls and parameters are written."""
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from artelier.artifacts import Interpreter, Space
+from artelier.artifacts import Interpreter
 from artelier.errors import Flow
-from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
+from artelier.kernel import ModelResult, OpenRun, Prompt, Run
 from artelier.kernel.queries.runs import is_imported
 from artelier.kernel.queries.steps import step_of
 from artelier.kernel.run_limits import count_also, counters_of
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON
@@ -20,23 +21,11 @@ from artelier.world.agent import GOES_ON
 T = TypeVar("T")
 
 
-class Host(Protocol):
-    """The kernel bound to a tenant."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def services(self) -> Services: ...
+class Host(TenantScope, Protocol):
+    """The kernel bound to a tenant, with the sandbox of its code."""
 
     @property
     def sandbox(self) -> Interpreter: ...
-
-    async def state(self) -> TenantState: ...
-
-    def run(self, run_id: str, **more: Any) -> OpenRun: ...
-
-    def as_principal(self, principal: str, *, world: str | None = None) -> Space: ...
 
 
 @runtime_checkable

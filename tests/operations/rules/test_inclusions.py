@@ -11,6 +11,7 @@ import pytest
 from artelier import ModelRequest
 from artelier.errors import ModelRefusedCall
 from artelier.operations.profile.operation_profile import mistakes_in
+from tests.operations.chats import kernel_of
 from tests.operations.rules.stage import SYSTEM, Stage, after, echo, insert, keep, op, profile, stage_test
 
 Data = dict[str, Any]
@@ -291,7 +292,7 @@ def test_the_manifest_says_how_a_text_was_shortened(
         assert shown["art.x"]["cut"] == cut
         assert why in shown["art.x"]["src"][0]
         assert ("left out" in stage.prompt()[-1][1]) == bool(cut)
-        rendered = await session.desk.render(turn.run_id, "main/model")
+        rendered = await kernel_of(session).render(turn.run_id, "main/model")
         assert rendered.messages == stage.model.requests[-1].messages
 
     stage_test(scenario, answer)(tmp_path)

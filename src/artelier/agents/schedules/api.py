@@ -26,6 +26,7 @@ from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, check_subject, prepared_blob
 from artelier.log.contract import stored_name
 from artelier.money import parse_usd
@@ -46,7 +47,7 @@ UNSAID: Any = object()
 class Schedules:
     """The schedules of one tenant. `by` is who acts, as events say it."""
 
-    def __init__(self, desk: Any) -> None:
+    def __init__(self, desk: TenantScope) -> None:
         self._desk = desk
         self._services = desk.services
 

@@ -53,7 +53,7 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import find_run, has_run
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.registry import TenantRef, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx, make_blob
 from artelier.log.contract import stored_name
 
@@ -222,13 +222,13 @@ async def begin(kernel: TenantScopes, tenant: TenantRef, run_id: str, on_wait: s
         raise
 
 
-def _as_given(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def _as_given(desk: TenantScope, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as somebody gave them: the run receives the values in them, as one that is started by hand."""
     personal = desk.services.personal
     return settings if personal is None else personal(desk.id).restore(settings)
 
 
-async def _record_failure(desk: Any, schedule: str, run_id: str, error: ArtelierError) -> None:
+async def _record_failure(desk: TenantScope, schedule: str, run_id: str, error: ArtelierError) -> None:
     """Record that a run could not be started; one that has begun says itself what became of it."""
     services: Services = desk.services
     with suppress(NotFound):

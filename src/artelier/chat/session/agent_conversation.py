@@ -383,6 +383,6 @@ async def _describe_end(services: Services, tenant: str, row: RunRow) -> str:
     return f"{template('settled-1')}\n\n{_data(facts, row.run)}"
 
 
-def _data(value: Any, run_id: str) -> str:
+def _data(value: object, run_id: str) -> str:
     """Return JSON between marks: what tools and models said is in it."""
     return fence(canonical(value).decode(), source=run_id)

@@ -30,6 +30,7 @@ from artelier.operations.events import ReplyPart
 
 if TYPE_CHECKING:
     from artelier.chat.session.event_stream import RunEvent
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
 
 
@@ -176,7 +177,7 @@ class ChatReader:
     _by = ""
     """Who acts in the chat's name; empty for its principal."""
 
-    def __init__(self, desk: Any, chat_id: str, *, branch: str) -> None:
+    def __init__(self, desk: TenantScope, chat_id: str, *, branch: str) -> None:
         self.desk = desk
         self.chat_id = chat_id
         self.branch_name = cs.check_name(branch, what="branch")

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, LeaseHeld, RunStopped, RunSuspended
@@ -29,9 +29,8 @@ from artelier.pii.vault import escape_json
 if TYPE_CHECKING:
     from artelier.chat.chat_file import ChatFileContents
     from artelier.chat.session.session import Session
-    from artelier.kernel import Services, TenantState
-    from artelier.kernel.export.transfer import KeyStore
     from artelier.kernel.run.status import CompensationResult, Limits
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.log import EventData
     from artelier.ports.tool import ToolPort
 
@@ -44,28 +43,14 @@ UNSAID: Any = object()
 """Stands for an argument that was not given where None is a legal value."""
 
 
-class CommandKernel(Protocol):
-    """The kernel bound to one tenant, as far as this needs it."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def services(self) -> Services: ...
-
-    async def state(self) -> TenantState: ...
-
-    def keep_alive(self) -> None: ...
-
-
 class CommandsHandle:
     """Methods of `TenantKernel`."""
 
-    async def pause(self: CommandKernel, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+    async def pause(self: TenantScope, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         return await _give(self, run_id, "pause", by=by, payload=note or None)
 
     async def resume(
-        self: CommandKernel,
+        self: TenantScope,
         run_id: str,
         *,
         note: str = "",
@@ -102,7 +87,7 @@ class CommandsHandle:
         effects = await give_in_order(self, run_id, wanted, by=by)
         return effects[0] if reopens else effects[-1]
 
-    async def step(self: CommandKernel, run_id: str, *, by: str = "operator") -> EventData:
+    async def step(self: TenantScope, run_id: str, *, by: str = "operator") -> EventData:
         """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
 
         One that is at work is paused after the cycle at hand, one that nobody drives becomes `pending` and
@@ -112,16 +97,16 @@ class CommandsHandle:
         """
         return await _give(self, run_id, "step", by=by)
 
-    async def cancel(self: CommandKernel, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+    async def cancel(self: TenantScope, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
         return await _give(self, run_id, "cancel", by=by, payload=note or None)
 
-    async def stop(self: CommandKernel, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+    async def stop(self: TenantScope, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """Cancel the call in flight and pause; what was produced is kept with its cost."""
         return await _give(self, run_id, "stop", by=by, payload=note or None)
 
     async def compensate(
-        self: CommandKernel,
+        self: TenantScope,
         run_id: str,
         *,
         upto: str | None = None,
@@ -154,12 +139,12 @@ class CommandsHandle:
             on_wait=on_wait,
         )
 
-    async def goes_on_as(self: CommandKernel, run_id: str) -> str:
+    async def goes_on_as(self: TenantScope, run_id: str) -> str:
         """The run in which this one goes on: itself, or the newest fork that `fork_on_drift` made of it."""
         return await newest_drift(self.services, self.id, run_id)
 
     async def limit(
-        self: CommandKernel, run_id: str, *, unit: str, cap: float | str | None, by: str = "operator"
+        self: TenantScope, run_id: str, *, unit: str, cap: float | str | None, by: str = "operator"
     ) -> EventData:
         """Set or lift (`cap=None`) a cap of a run, its children included.
 
@@ -176,7 +161,7 @@ class CommandsHandle:
         return await _give(self, run_id, "limit", by=by, key=key, choice=choice)
 
     async def cap(
-        self: CommandKernel, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
+        self: TenantScope, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
     ) -> None:
         """Set or lift (`cap=None`) a cap of a scope that runs are opened with, such as `agent:<id>`.
 
@@ -189,7 +174,7 @@ class CommandsHandle:
         amount = _amount(unit, cap)
         await run_limits.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
 
-    async def used(self: CommandKernel, scope: str) -> run_limits.ScopeUse:
+    async def used(self: TenantScope, scope: str) -> run_limits.ScopeUse:
         """Return what the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved,
         cap}`.
 
@@ -198,7 +183,7 @@ class CommandsHandle:
         """
         return await run_limits.used_of(self.services, self.id, scope)
 
-    async def inject(self: CommandKernel, run_id: str, note: str, *, by: str = "operator") -> EventData:
+    async def inject(self: TenantScope, run_id: str, note: str, *, by: str = "operator") -> EventData:
         """Tell a run something. Placeholders of others in it are text.
 
         Errors: `NotFound`, `Conflict`.
@@ -208,17 +193,17 @@ class CommandsHandle:
         )
 
     async def signal(
-        self: CommandKernel, run_id: str, name: str, data: Any = None, *, by: str = "operator"
+        self: TenantScope, run_id: str, name: str, data: object = None, *, by: str = "operator"
     ) -> EventData:
         return await _give(self, run_id, "signal", by=by, key=name, payload=data)
 
     async def approve(
-        self: CommandKernel,
+        self: TenantScope,
         run_id: str,
         step: str | None = None,
         *,
         deny: bool = False,
-        arguments: Any = None,
+        arguments: object = None,
         note: str = "",
         by: str = "operator",
     ) -> EventData:
@@ -240,11 +225,11 @@ class CommandsHandle:
         )
 
     async def reconcile(
-        self: CommandKernel,
+        self: TenantScope,
         run_id: str,
         step: str,
         *,
-        succeeded: Any = UNSAID,
+        succeeded: object = UNSAID,
         failed: str | None = None,
         retry: bool = False,
         probe: bool = False,
@@ -320,7 +305,7 @@ def _seconds(cap: float | str) -> float | str:
         return cap
 
 
-def _escape_unknown_placeholders(desk: CommandKernel, run_id: str, value: Any) -> Any:
+def _escape_unknown_placeholders(desk: TenantScope, run_id: str, value: object) -> object:
     """Return what a person says to a run, who may repeat the placeholders that it shows, and gains no
     others.
     """
@@ -330,7 +315,7 @@ def _escape_unknown_placeholders(desk: CommandKernel, run_id: str, value: Any) -
     return escape_json(value, lambda one: is_known(services.store, desk.id, run_id, one))
 
 
-async def _give(desk: CommandKernel, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
+async def _give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
     await desk.state()
     desk.keep_alive()
     return await give(desk, run_id, verb, by=by, **command)
@@ -339,7 +324,7 @@ async def _give(desk: CommandKernel, run_id: str, verb: str, *, by: str, **comma
 # Commands to runs, with what a turn of a chat needs beside: its chat gets all that there is of it
 
 
-async def give(desk: Any, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
+async def give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
     """Give a command and return its effect. `desk` is the kernel bound to the tenant.
 
     Errors: those of the kernel's `commands.give`; `Conflict` for a `retry` of a turn of a chat.
@@ -349,7 +334,7 @@ async def give(desk: Any, run_id: str, verb: str, *, by: str, **command: Any) ->
 
 
 async def give_in_order(
-    desk: Any, run_id: str, wanted: Sequence[control_stream.Given], *, by: str
+    desk: TenantScope, run_id: str, wanted: Sequence[control_stream.Given], *, by: str
 ) -> list[EventData]:
     """Give commands that belong together, and return their effects. Errors: as `give`."""
     for one in wanted:
@@ -375,7 +360,7 @@ def _not_reopened(run_id: str) -> Conflict:
     )
 
 
-async def _cancel_turn(desk: Any, row: RunRow, run_id: str, command: dict[str, Any]) -> EventData:
+async def _cancel_turn(desk: TenantScope, row: RunRow, run_id: str, command: dict[str, Any]) -> EventData:
     """End a turn, and keep in its chat how far it came.
 
     Who drives it does that. If nobody does, it is driven here, with the command heard before its first
@@ -409,37 +394,22 @@ async def _cancel_turn(desk: Any, row: RunRow, run_id: str, command: dict[str, A
     return await control_stream.give(services, desk.id, run_id, "cancel", **command)
 
 
-class ChatKernel(Protocol):
-    """The kernel bound to one tenant, as far as this needs it."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def services(self) -> Services: ...
-
-    @property
-    def keys(self) -> KeyStore: ...
-
-    async def state(self) -> TenantState: ...
-
-
 class ChatsHandle:
     """Methods of `TenantKernel`."""
 
-    async def chat(self: ChatKernel, chat_id: str, **opening: Any) -> Session:
+    async def chat(self: TenantScope, chat_id: str, **opening: Any) -> Session:
         """The chat of that id, made if there is none: see `Session.open`."""
         from artelier.chat.session.session import Session
 
         return await Session.open(self, chat_id, **opening)
 
-    async def chats(self: ChatKernel, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
+    async def chats(self: TenantScope, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
         """`{items: [{chat_id, branches, runs, opened_us, changed_us}], next}`, by id."""
         from artelier.chat.queries.chats import list_chats
 
         return await list_chats(self.services.store, self.id, after=after, limit=limit)
 
-    async def export_chat(self: ChatKernel, chat_id: str, path: str | Path) -> ChatFileContents:
+    async def export_chat(self: TenantScope, chat_id: str, path: str | Path) -> ChatFileContents:
         """Write a chat into one verifiable file: its branches, turns and artifacts, all its runs with what
         belongs to them, and the profiles that these worked with.
 
@@ -451,7 +421,7 @@ class ChatsHandle:
         return await export_chat(self.services, self.id, chat_id, path)
 
     async def import_chat(
-        self: ChatKernel, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
+        self: TenantScope, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
     ) -> ChatFileContents:
         """Take a chat into this tenant, hash for hash: its runs are records, the chat goes on.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key
@@ -249,7 +248,7 @@ class ChatEdits(ChatReader):
 
     # Writing
 
-    def _escape_placeholders(self, value: Any) -> Any:
+    def _escape_placeholders(self, value: object) -> Any:
         """Return what a person or a file of elsewhere says: a placeholder in it is text."""
         return value if self.desk.services.personal is None else escape_json(value)
 
@@ -276,7 +275,7 @@ class ChatEdits(ChatReader):
         blobs.append(blob)
         return ref
 
-    async def _keep_json(self, value: Any, blobs: list[Blob]) -> BlobRef:
+    async def _keep_json(self, value: object, blobs: list[Blob]) -> BlobRef:
         from artelier.kernel.prompt.manifest import encode_json
 
         return await self._keep(encode_json(value), blobs)

@@ -17,6 +17,7 @@ from artelier.chat.turn.turn_runner import Piece, has_ended, live_of
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.queries.content import shown_json
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Event, run_stream, stored_blob
 from artelier.operations import events as ev
 
@@ -68,7 +69,7 @@ class RunEvent:
         return {"seq": self.seq, "type": self.type, "at_us": self.at_us, **self.data}
 
 
-async def stored_events(desk: Any, run_id: str, *, after: int, limit: int) -> list[RunEvent]:
+async def stored_events(desk: TenantScope, run_id: str, *, after: int, limit: int) -> list[RunEvent]:
     """Events with `seq > after`: of the next `limit` stored ones those that are shown."""
     limit = max(1, min(limit, PAGE_MAX))
     stream = run_stream(desk.id, run_id)
@@ -79,7 +80,7 @@ async def stored_events(desk: Any, run_id: str, *, after: int, limit: int) -> li
     return []
 
 
-async def translate_event(desk: Any, event: Event) -> RunEvent | None:
+async def translate_event(desk: TenantScope, event: Event) -> RunEvent | None:
     """An event in the API's names; None for bookkeeping. Errors: `CorruptStore`, `UnknownEvent`."""
     if event.kind in _HIDDEN:
         return None
@@ -98,7 +99,7 @@ async def translate_event(desk: Any, event: Event) -> RunEvent | None:
     return RunEvent(seq=event.seq, type=name, at_us=event.at_us, data=facts)
 
 
-async def _facts(desk: Any, event: Event) -> dict[str, Any]:
+async def _facts(desk: TenantScope, event: Event) -> dict[str, Any]:
     """The fields of an event: texts as texts, and no reference to other content."""
     facts: dict[str, Any] = {}
     for name, value in event.plain().items():
@@ -111,7 +112,7 @@ async def _facts(desk: Any, event: Event) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _without_refs(value: Any) -> Any:
+def _without_refs(value: object) -> object:
     if isinstance(value, list):
         return [_without_refs(one) for one in cast(list[Any], value)]
     if isinstance(value, dict):
@@ -124,7 +125,7 @@ def _is_ref(value: object) -> bool:
     return isinstance(value, str) and len(value) == 45 and value.startswith("b:")
 
 
-async def _finish_reason(desk: Any, data: kev.ModelCompleted) -> str:
+async def _finish_reason(desk: TenantScope, data: kev.ModelCompleted) -> str:
     content = await stored_blob(desk.services.store, desk.id, data.reply)
     reason = decode_reply(content).finish_reason
     return "user_abort" if reason == "cut" else ENDS.get(reason, "unknown")
@@ -134,7 +135,7 @@ async def _finish_reason(desk: Any, data: kev.ModelCompleted) -> str:
 
 
 async def follow_run(
-    desk: Any, run_id: str, *, after: int, driving: asyncio.Future[Any] | None = None
+    desk: TenantScope, run_id: str, *, after: int, driving: asyncio.Future[Any] | None = None
 ) -> AsyncGenerator[RunEvent]:
     """Events with `seq > after` and deltas, up to the run's end, or to that of `driving` if it is given."""
     store, tenant = desk.services.store, desk.id
@@ -169,7 +170,7 @@ async def follow_run(
 class _Follow:
     """Puts deltas between the events that they belong to."""
 
-    def __init__(self, desk: Any, run_id: str, *, after: int) -> None:
+    def __init__(self, desk: TenantScope, run_id: str, *, after: int) -> None:
         self._desk = desk
         self._run_id = run_id
         self._stream = run_stream(desk.id, run_id)

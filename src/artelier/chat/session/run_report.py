@@ -16,6 +16,7 @@ from artelier.kernel import Renderer, run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
 from artelier.kernel.queries.reports import run_object
 from artelier.kernel.run.context import is_final
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log.queries import stream_events
 from artelier.operations import events as ev
 
@@ -24,7 +25,7 @@ EVENTS_MAX = 10_000
 _KINDS = (ev.PhaseChanged, ev.SessionRead, ev.OperationStarted, ev.OperationFinished, ev.CommitReported)
 
 
-async def show_run(desk: Any, run_id: str, *, internal: bool = False) -> dict[str, Any]:
+async def show_run(desk: TenantScope, run_id: str, *, internal: bool = False) -> dict[str, Any]:
     """`{id, status, ..., phase, turn, trigger, plan, operations, reports, prompt, dropped, failed}`.
 
     `internal`, for operators alone: an operation that failed has its error in full, and under `scope` the
@@ -55,7 +56,7 @@ async def show_run(desk: Any, run_id: str, *, internal: bool = False) -> dict[st
     return shown | await _prompt(desk, run_id)
 
 
-async def _add(desk: Any, shown: dict[str, Any], event: Any, internal: bool) -> None:
+async def _add(desk: TenantScope, shown: dict[str, Any], event: object, internal: bool) -> None:
     if isinstance(event, ev.PhaseChanged):
         shown["phase"] = event.phase
         if event.plan:
@@ -79,7 +80,7 @@ async def _add(desk: Any, shown: dict[str, Any], event: Any, internal: bool) -> 
             shown["reports"].append({"hook": event.hook, **plain})
 
 
-async def _operation_end(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
+async def _operation_end(desk: TenantScope, event: ev.OperationFinished) -> dict[str, Any]:
     ended: dict[str, Any] = {
         "operation_id": event.operation_id,
         "hook": event.hook,
@@ -133,7 +134,7 @@ def _close(shown: dict[str, Any]) -> None:
         )
 
 
-async def _prompt(desk: Any, run_id: str) -> dict[str, Any]:
+async def _prompt(desk: TenantScope, run_id: str) -> dict[str, Any]:
     """Sections of the main call's prompt with their sources, from its manifest."""
     try:
         renderer = await Renderer.open(desk.services, desk.id, run_id)

@@ -23,6 +23,7 @@ from artelier.chat.turn.turn_config import CARD_RULES, TurnJob, chat_of
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, EventData, check_subject
 from artelier.operations import events as ev
 from artelier.tokens import estimate_tokens
@@ -394,7 +395,7 @@ class Session(ChatEdits):
         turn: int | None = None,
         speaker: str = "",
         attachments: Sequence[bytes] = (),
-        deadline_s: Any,
+        deadline_s: object,
         params: dict[str, Any],
     ) -> tuple[str, TurnJob]:
         """Append `turn.asked` for the branch as it stands; the run's id and what it is to do."""
@@ -686,7 +687,7 @@ def _hangs_on(head: Node | None, trigger: str) -> int:
     return head.parent if trigger == "regenerate" else head.node
 
 
-async def drive_unbegun(desk: Any, run_id: str, *, on_wait: str) -> bool:
+async def drive_unbegun(desk: TenantScope, run_id: str, *, on_wait: str) -> bool:
     """Drive a turn that was left unbegun until it ends or waits. False if there is none of this id.
 
     Errors: those of `Session.resume`.

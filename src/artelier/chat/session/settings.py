@@ -13,6 +13,7 @@ from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
 
 TEXT_CHARS_MAX = 1_000_000
@@ -308,7 +309,7 @@ def _json(value: dict[Any, Any], *, what: str) -> dict[str, Any]:
     return plain
 
 
-async def profile_setting(desk: Any, profile: object, *, by: str) -> str:
+async def profile_setting(desk: TenantScope, profile: object, *, by: str) -> str:
     """Return how a chat's settings name a profile: it is saved if it is an object or a shipped one's name.
 
     Errors: `NotFound`, `InvalidProfile`, `AccessDenied`, `InvalidRequest` for something else.
@@ -351,7 +352,7 @@ async def profile_given(
     return found, ref or await found.save(desk, by=by)
 
 
-async def profile_of(desk: Any, settings: StoredChatSettings) -> tuple[OperationProfile | None, str]:
+async def profile_of(desk: TenantScope, settings: StoredChatSettings) -> tuple[OperationProfile | None, str]:
     """The profile that a turn works with now, and its ref; `(None, "")` for a plain main call."""
     if not settings.profile:
         return None, ""

@@ -14,6 +14,7 @@ from artelier.chat.turn.turn_events import changes_of, reports, session_stream
 from artelier.chat.turn.turn_inputs import TurnInputs, found_from
 from artelier.errors import Conflict, InvalidRequest, RunEnded
 from artelier.kernel import Run, run_row
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_inclusion import Places, inclusions, names_shown, place_sections
@@ -61,7 +62,7 @@ class AgentTurnHooks:
         chat: str,
         model: str,
         principal: str,
-        desk: Any,
+        desk: TenantScope | None,
         session_id: str = "",
         name: str = "",
         unit: str = "c",

@@ -23,6 +23,7 @@ from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound
 from artelier.kernel import Run
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import runs_by_id
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, BlobRef, Store
 from artelier.log.queries import stream_events
 from artelier.operations import events as ev
@@ -128,7 +129,7 @@ async def _activate(
     job: TurnJob,
     refs: Sequence[str],
     messages: Sequence[Mapping[str, str]],
-    desk: Any,
+    desk: TenantScope,
     turn: int,
     people: Mapping[str, Mapping[str, Any]],
 ) -> tuple[list[ev.LoreBook], list[_Found]]:
@@ -246,7 +247,7 @@ def _seed(run_id: str, book: str) -> int:
 # Reading
 
 
-async def read_book(desk: Any, ref: str, *, by: str) -> tuple[Lorebook, str]:
+async def read_book(desk: TenantScope, ref: str, *, by: str) -> tuple[Lorebook, str]:
     """A stored lorebook, and the ref `id@version` of what was read.
 
     Errors: `NotFound`, `AccessDenied`, also for one that has a price; `InvalidArtifact` for what is none.

@@ -6,7 +6,6 @@ Each is noted beside the receipt that reports it, with no step between: both are
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -91,7 +90,7 @@ class Chronicle:
         draft = Draft(data, core.clock.now_us(), core.writer.name)
         core.writer.note_aside(StreamAppend(self._stream, [draft]), blobs)
 
-    def _keep(self, value: Any, blobs: list[Blob]) -> BlobRef:
+    def _keep(self, value: object, blobs: list[Blob]) -> BlobRef:
         ref, more = self._run.core.keep_json(value)
         blobs.extend(more)
         return ref

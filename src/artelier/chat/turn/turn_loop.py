@@ -36,6 +36,7 @@ from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
 from artelier.kernel.prompt.renderer import settle_numbers
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, decode_stored
 from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
@@ -116,7 +117,9 @@ async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | N
 class TurnParts:
     """The parts of the cycle for one turn of a chat."""
 
-    def __init__(self, run: Run, job: TurnJob, found: TurnInputs, sink: Sink | None, desk: Any) -> None:
+    def __init__(
+        self, run: Run, job: TurnJob, found: TurnInputs, sink: Sink | None, desk: TenantScope
+    ) -> None:
         self.run = run
         self.job = job
         self.found = found
@@ -142,7 +145,7 @@ class TurnParts:
         self._last = self.start
 
     @classmethod
-    async def begin(cls, run: Run, job: TurnJob, *, desk: Any, sink: Sink | None) -> TurnParts:
+    async def begin(cls, run: Run, job: TurnJob, *, desk: TenantScope, sink: Sink | None) -> TurnParts:
         """Read what the turn goes on from, once."""
 
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
@@ -535,7 +538,7 @@ def _failure(failed_type: str, outcome: OperationOutcome) -> TurnFailure:
     return TurnFailure(failed_type, operation=outcome.slot.id, code=code, message=message)
 
 
-async def replay_turn(run: Run, settings: Any) -> None:
+async def replay_turn(run: Run, settings: object) -> None:
     """Drive a replay: every step returns what was recorded, nothing is called."""
     if isinstance(settings, bytes):
         settings = decode_stored(settings)

@@ -21,6 +21,7 @@ from artelier.kernel import run_row
 from artelier.kernel.queries.content import blob_json, shown_fields, shown_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store
 from artelier.log.queries import stream_events
 from artelier.loops.cycle import go, read_recorded_job
@@ -179,7 +180,9 @@ class TurnResult:
     """What the one is called who replied; empty if nobody has a name."""
 
 
-async def drive(desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await") -> TurnResult:
+async def drive(
+    desk: TenantScope, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await"
+) -> TurnResult:
     """Start a chat's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first.
@@ -199,7 +202,7 @@ async def drive(desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: 
     return await result_of(services, tenant, run_id, job)
 
 
-async def _drive(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
+async def _drive(desk: TenantScope, run_id: str, job: TurnJob, *, on_wait: str) -> None:
     from artelier.chat.turn.turn_loop import drive_turn
 
     live, tenant = live_of(desk.services.store), desk.id
@@ -229,12 +232,12 @@ async def _drive(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
             live.end(tenant, run_id)
 
 
-async def has_ended(desk: Any, run_id: str) -> bool:
+async def has_ended(desk: TenantScope, run_id: str) -> bool:
     """Return True if a run is over; one that never began is not."""
     return await run_has_ended(desk.services, desk.id, run_id)
 
 
-async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
+async def recorded_job(desk: TenantScope, run_id: str) -> TurnJob | None:
     """Return what a run was asked to do; None if it never began. Errors: `InvalidRequest` for another
     loop's.
     """
@@ -346,7 +349,7 @@ async def _unforeseen(services: Any, tenant: str, row: RunRow) -> dict[str, Any]
 # The requirements of a chat turn on the process that drives it: the tools of its operations
 
 
-async def tools_missing(desk: Any, run_id: str) -> tuple[str, ...]:
+async def tools_missing(desk: TenantScope, run_id: str) -> tuple[str, ...]:
     """Tools that a turn has seen, will still call, and that this process does not have, by name.
 
     Driven here, their operations would fail for good: a person's approval would be spent on nothing.
@@ -366,7 +369,7 @@ async def tools_missing(desk: Any, run_id: str) -> tuple[str, ...]:
     return tuple(sorted(gone if ahead is None else gone & ahead))
 
 
-async def check_tools(desk: Any, run_id: str) -> None:
+async def check_tools(desk: TenantScope, run_id: str) -> None:
     """Errors: `InvalidRequest` if the turn needs tools that only its own program has."""
     if missing := await tools_missing(desk, run_id):
         raise InvalidRequest(
@@ -376,7 +379,7 @@ async def check_tools(desk: Any, run_id: str) -> None:
         )
 
 
-async def _to_call(desk: Any, run_id: str, job: TurnJob) -> set[str] | None:
+async def _to_call(desk: TenantScope, run_id: str, job: TurnJob) -> set[str] | None:
     """Tools of operations that have not ended; of a run without a plan, of all that are enabled.
 
     None if the profile cannot be read.

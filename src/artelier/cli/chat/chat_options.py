@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.chat import Session
     from artelier.chat.chat_interchange import TakenChat
+    from artelier.kernel.tenants.registry import TenantScope
 
 
 NONE = "none"
@@ -110,7 +111,7 @@ def _preset(call: CliCall, wish: ChatOptions) -> dict[str, Any]:
     return {**preset.params, **{name: value for name, value in texts.items() if value}}
 
 
-async def wished_profile(call: CliCall, desk: Any, name: str) -> str | None:
+async def wished_profile(call: CliCall, desk: TenantScope, name: str) -> str | None:
     """The name of a profile as a chat takes it; None for `none`.
 
     Errors: `NotFound` that says how one comes here; those of reading one.
@@ -134,7 +135,7 @@ async def wished_profile(call: CliCall, desk: Any, name: str) -> str | None:
 
 
 async def _people(
-    call: CliCall, desk: Any, wish: ChatOptions, imported: TakenChat | None, *, is_new: bool
+    call: CliCall, desk: TenantScope, wish: ChatOptions, imported: TakenChat | None, *, is_new: bool
 ) -> dict[str, Any]:
     """`user`, `char` and `greetings`, as far as they are wanted; else those of an imported chat."""
     from artelier.cli.chat.files import warn
@@ -171,20 +172,20 @@ async def _people(
     return asked
 
 
-async def _user_of(desk: Any, wish: ChatOptions) -> str:
+async def _user_of(desk: TenantScope, wish: ChatOptions) -> str:
     from artelier.chat.session.chat_reader import ChatReader
 
     settings = await ChatReader(desk, wish.chat, branch=wish.branch).settings()
     return str(settings.user.get("name") or "User")
 
 
-async def _known_books(desk: Any, wish: ChatOptions) -> tuple[str, ...]:
+async def _known_books(desk: TenantScope, wish: ChatOptions) -> tuple[str, ...]:
     from artelier.chat.session.chat_reader import ChatReader
 
     return (await ChatReader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
 
 
-async def _books(call: CliCall, desk: Any, wish: ChatOptions, known: tuple[str, ...]) -> list[str]:
+async def _books(call: CliCall, desk: TenantScope, wish: ChatOptions, known: tuple[str, ...]) -> list[str]:
     """Refs of the chat's lorebooks with those that were named; another version takes the place of one."""
     from artelier.cli.chat.files import warn
     from artelier.operations.lore.character_import import keep_lorebook

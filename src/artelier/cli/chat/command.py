@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
-from artelier.cli.call import CliCall
+from artelier.cli.call import CliCall, fresh_id
 from artelier.cli.chat.chat_options import ChatOptions, open_chat
 from artelier.cli.command import (
     Attachments,
@@ -94,7 +94,6 @@ async def chat(
         from artelier.cli.chat.listing import list_chats
 
         return await list_chats(call)
-    from artelier.cli.run_ids import fresh_id
 
     wish = ChatOptions(
         chat=name or fresh_id("chat"),

@@ -14,7 +14,7 @@ from artelier.cli.chat.reply import ReplyScreen, facts_of, plain_turn, print_tur
 from artelier.errors import NotFound
 
 if TYPE_CHECKING:
-    from artelier.app import Kernel
+    from artelier.app import Kernel, TenantKernel
     from artelier.chat import Session, TurnResult
 
 _LEFT_BEHIND = ("pending", "running")
@@ -35,6 +35,10 @@ class Talk:
         """Images, sounds and PDFs that the next message shows."""
         self.is_over = False
         """Set by `/quit`."""
+
+    @property
+    def desk(self) -> TenantKernel:
+        return self.kernel.for_tenant(self.call.tenant)
 
     @property
     def is_asked(self) -> bool:
@@ -96,7 +100,7 @@ class Talk:
             return
         from artelier.chat.turn.turn_runner import recorded_job, result_of, tools_missing
 
-        desk = self.session.desk
+        desk = self.desk
         job = await recorded_job(desk, run_id)
         assert job is not None, "a run that waits has begun"
         result = await result_of(desk.services, desk.id, run_id, job)
@@ -110,7 +114,7 @@ class Talk:
         from artelier.chat.turn.turn_runner import tools_missing
         from artelier.cli.next_steps import next_steps, question_lines, standing
 
-        screen, run = self.screen, await self.restore_values(await self.session.desk.show(run_id))
+        screen, run = self.screen, await self.restore_values(await self.desk.show(run_id))
         screen.note(f"{run_id} is {standing(run)}", "bold yellow")
         for asked in run["approvals"]:
             question, *about = question_lines(asked)
@@ -134,9 +138,9 @@ class Talk:
 
         The model and the chat have placeholders.
         """
-        return await self.session.desk.restored(value)
+        return await self.desk.restored(value)
 
-    def data(self, value: Any) -> bool:
+    def data(self, value: object) -> bool:
         """Print an answer as JSON if that is wanted; whether it was."""
         if self.call.as_json:
             self.screen.json(value, indent=-1)

@@ -203,7 +203,7 @@ async def export(talk: Talk, file: str) -> None:
         if not talk.data({"file": file, "turns": turns}):
             talk.screen.line(f"{file}: {count(turns, 'turn')}")
         return
-    done = await talk.session.desk.export_chat(talk.session.chat_id, file)
+    done = await talk.desk.export_chat(talk.session.chat_id, file)
     shown = {
         "file": file,
         "chat_id": done.chat_id,
@@ -228,7 +228,7 @@ async def import_(talk: Talk, file: str, as_member: str = "") -> None:
         turns = f", {count(len(done.turns), 'turn')}" if done.turns else ""
         talk.screen.note(f"{file}: {done.kind} {done.name}{turns}", "dim")
         return
-    done = await talk.session.desk.import_chat(file, by=talk.call.person)
+    done = await talk.desk.import_chat(file, by=talk.call.person)
     if not talk.data({"chat_id": done.chat_id, "runs": len(done.runs)}):
         way = talk.call.command_line("chat", done.chat_id)
         talk.screen.line(f"chat {done.chat_id}, {count(len(done.runs), 'run')}: {way}")

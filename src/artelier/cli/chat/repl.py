@@ -61,7 +61,7 @@ class Repl:
         """The exit code of the run that was found waiting, unless it has ended since."""
         if not self._waiting or await has_ended(self.talk.session.desk, self._waiting):
             return exit_codes.COMPLETED
-        run = await self.talk.kernel.for_tenant(self.talk.call.tenant).show(self._waiting)
+        run = await self.talk.desk.show(self._waiting)
         return exit_codes.of_status(run["status"])
 
     async def _heard(self, line: str) -> int:

@@ -44,7 +44,7 @@ async def state(talk: Talk) -> None:
         _show_value(talk, art["value"], is_feed=art["append"])
 
 
-def _show_value(talk: Talk, value: Any, *, is_feed: bool) -> None:
+def _show_value(talk: Talk, value: object, *, is_feed: bool) -> None:
     if is_feed and isinstance(value, list):
         entries = cast("list[Any]", value)
         if entries:
@@ -59,7 +59,7 @@ def _show_value(talk: Talk, value: Any, *, is_feed: bool) -> None:
         talk.screen.line(f"  {_inline(value)}")
 
 
-def _inline(value: Any) -> str:
+def _inline(value: object) -> str:
     """A value on one line: a text as it is, a list of texts with commas, anything else as JSON."""
     if isinstance(value, str):
         return display.line(value, chars_max=2_000)
@@ -218,7 +218,7 @@ async def prompt(talk: Talk, turn: str | None = None) -> None:
     from artelier.chat.turn.main_call import STEP
     from artelier.cli.objects.manifest import readable
 
-    request, _ = await talk.session.desk.shown(await _run_of(talk, turn), STEP)
+    request, _ = await talk.desk.shown(await _run_of(talk, turn), STEP)
     if talk.call.as_json:
         talk.screen.text(request.canonical().decode())
     else:

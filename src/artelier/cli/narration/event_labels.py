@@ -135,7 +135,7 @@ def words_of(kind: str, fields: Mapping[str, Any]) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, str):
         return "" if value.startswith("b:") else display.line(value, chars_max=VALUE_CHARS)
     if isinstance(value, list | tuple):

@@ -147,7 +147,7 @@ async def _approval_requested(
     question = display.line(str(asked.get("question", "")), chars_max=300)
     [details] = _objects([asked.get("details")]) or [{}]
     given = details.get("arguments")
-    about = f"({display.arguments(given)})" if isinstance(given, dict) else ""
+    about = f"({display.arguments(cast('object', given))})" if isinstance(given, dict) else ""
     return [NarrationLine(f"{data.key}  asks a person: {question}{about}", "bold yellow")]
 
 
@@ -277,7 +277,7 @@ async def _compensation_planned(
     return told
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def _objects(value: object) -> list[dict[str, Any]]:
     """The objects of a JSON list; of anything else, none."""
     many = cast("list[Any]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", one) for one in many if isinstance(one, dict)]

@@ -88,7 +88,7 @@ async def show(call: CliCall, agent: AgentId) -> None:
     )
 
 
-def _prompt(value: Any) -> str:
+def _prompt(value: object) -> str:
     """A text, or one of several: texts and files."""
     if isinstance(value, list):
         return "\n".join(one if isinstance(one, str) else display.compact(one) for one in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON

@@ -10,7 +10,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
-from artelier.cli.completion_values import artifact_ids
+from artelier.cli.completion import artifact_ids
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
 
@@ -53,7 +53,7 @@ def _when(written_us: int, world: str | None, *, minute: bool = True) -> str:
     return display.minute(written_us) if minute else display.moment(written_us)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     import msgspec
 
     return msgspec.to_builtins(value)
@@ -141,7 +141,7 @@ async def show(
         call.screen.text(content if isinstance(content, str) else display.json_text(content))
 
 
-def _without_vectors(content: Any) -> Any:
+def _without_vectors(content: object) -> object:
     """A memory store for people: each entry but for its hundreds of numbers."""
     if not isinstance(content, dict):
         return content

@@ -172,7 +172,7 @@ def readable(request: ModelRequest) -> str:
     return readable(request, shown=_format_value)
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return display.arguments(value, chars_max=10_000)
 
 

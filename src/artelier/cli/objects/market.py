@@ -9,9 +9,8 @@ import typer
 
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
-from artelier.cli.world.app import Name
+from artelier.cli.world.app import Name, world_of
 from artelier.cli.world.inspection import Limit, bounds_of, check_limit
-from artelier.cli.world.target import world_of
 
 if TYPE_CHECKING:
     from artelier.world.queries.market import OfferRow

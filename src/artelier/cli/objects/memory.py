@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Generator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -66,7 +66,7 @@ def _key() -> str:
     return f"cli:{fresh_secret(9).hex()}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     import msgspec
 
     return msgspec.to_builtins(value)

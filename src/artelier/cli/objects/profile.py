@@ -14,6 +14,7 @@ from artelier.cli.command import command, group
 from artelier.errors import Erased, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.definition import Operation, PromptInclusion
     from artelier.operations.profile.draft_parser import ProfileMistake
     from artelier.operations.profile.operation_profile import OperationProfile
@@ -98,7 +99,12 @@ async def list_profiles(
 
 
 async def _add_stored(
-    call: CliCall, desk: Any, items: list[dict[str, Any]], broken: dict[str, str], *, after: str | None
+    call: CliCall,
+    desk: TenantScope,
+    items: list[dict[str, Any]],
+    broken: dict[str, str],
+    *,
+    after: str | None,
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
     from artelier.operations.profile.operation_profile import InvalidProfile

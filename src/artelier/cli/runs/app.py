@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from artelier.cli.command import group
-from artelier.cli.completion_values import run_ids
+from artelier.cli.completion import run_ids
 
 app = group("runs", help="Look at runs, steer them, branch off them.")
 

@@ -10,6 +10,7 @@ from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
+from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -36,7 +37,6 @@ async def list_runs(
 ) -> None:
     """List runs in the order of their start, oldest first."""
     from artelier.cli.next_steps import go_on, standing, undriven
-    from artelier.cli.runs.statuses import check_status
     from artelier.money import format_usd
 
     check_status(status)
@@ -323,3 +323,12 @@ async def steps(call: CliCall, run: RunId) -> None:
     call.screen.table(columns, rows, empty=f"run {run} has no steps yet")
     for line in failed:
         call.screen.note(line, "bold yellow")
+
+
+def check_status(status: str | None) -> None:
+    """Errors: `InvalidRequest` for a status that no run can have."""
+    from artelier.kernel.run.status import FINAL, RESUMABLE
+
+    known = sorted(FINAL | RESUMABLE)
+    if status is not None and status not in known:
+        raise InvalidRequest("no run has such a status", expected=", ".join(known), got=repr(status))

@@ -14,7 +14,7 @@ from artelier.cli.runs.app import RunId, app
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from artelier.kernel import Transferred
+    from artelier.kernel import Drive, Run, Transferred
     from artelier.kernel.history.comparison import Divergence, RunTotals
 
 
@@ -165,7 +165,6 @@ async def replay(
 
     from artelier.app import Kernel
     from artelier.cli.next_steps import standing
-    from artelier.cli.runs.replay_code import drive_with
 
     drive = drive_with(code)
     if _is_file(target):
@@ -242,3 +241,33 @@ def _print_transfer(call: CliCall, done: Transferred, where: str, head: str) -> 
         call.screen.line(f"- {run}")
     call.screen.note(f"sha256 {done.sha256}", "dim")
     call.screen.note(f"head {head}", "dim")
+
+
+def drive_with(code: str | None) -> Drive:
+    """The drive of a replay. Errors: those of loading `code`."""
+    if code is None:
+        return _built_in
+    from artelier.cli.work.run import load
+
+    function = load(code)[1]
+
+    async def drive(run: Run) -> None:
+        result = await function(run)
+        if result is not None:
+            run.finish(result)
+
+    return drive
+
+
+async def _built_in(run: Run) -> object:
+    """Drive a run of the built-in loop. Errors: `InvalidRequest` for a run of somebody's own code."""
+    from artelier.agents.loop_registry import replay_run
+    from artelier.kernel import run_row
+    from artelier.kernel.queries.content import blob_json
+
+    services = run.core.services
+    row = await run_row(services.store, run.tenant_id, run.id)
+    if not row.loop:
+        named = row.agent or "FILE:FUNCTION"
+        raise InvalidRequest(f"run {run.id} is driven by code of its own", hint=f"Name it: --code {named}")
+    return await replay_run(run, await blob_json(services, run.tenant_id, row.settings))

@@ -59,7 +59,7 @@ def _flat(place: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tu
             yield (*place, key), value
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()

@@ -360,7 +360,7 @@ def _params(table: ModelTable, raw: str, file: Path) -> dict[str, Any]:
         ) from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value of the file as JSON has it: its numbers are read as decimals."""
     if isinstance(value, Decimal):
         return float(value)

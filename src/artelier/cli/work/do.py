@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
-from artelier.cli.call import CliCall
+from artelier.cli.call import CliCall, fresh_id
 from artelier.cli.command import (
     Attachments,
     ModelName,
@@ -19,7 +19,6 @@ from artelier.cli.command import (
     command,
     read_attachments,
 )
-from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.pii.scrubber_registry import redact_output
 from artelier.ports.model_params import parse_params
@@ -215,7 +214,7 @@ def _announce(call: CliCall, run_id: str, wish: DoWish) -> None:
     call.screen.note(f"{what}, workspace {wish.root}, {database}", "bold")
 
 
-def _read_plan(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
+def _read_plan(plan_file: str | None, *, plan: bool, solo: bool) -> object:
     """The plan of a file; None if there is none yet. Errors: `InvalidRequest`, `NotFound`."""
     if solo and (plan or plan_file is not None):
         raise InvalidRequest("--solo works without a plan", got="--plan or --plan-file")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import CliCall
+from artelier.cli.call import CliCall, fresh_id
 from artelier.cli.command import Subject, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidRequest, NotFound
 from artelier.pii.scrubber_registry import redact_output
@@ -58,7 +58,6 @@ async def run(
     Tools made with @tool in the file are there for its steps. What the function returns, or gives to
     run.finish, is the result.
     """
-    from artelier.cli.run_ids import fresh_id
     from artelier.cli.work.sigterm import end_on_sigterm
     from artelier.kernel.run.status import FINAL
     from artelier.tools.adapters import tools_in

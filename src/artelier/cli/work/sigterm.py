@@ -1,4 +1,7 @@
-"""SIGTERM as commands take it: as Ctrl-C, or as the end of what they begin anew."""
+"""SIGTERM as commands take it: as Ctrl-C, or as the end of what they begin anew.
+
+It imports nothing heavy: a command takes signals before it loads the kernel.
+"""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def _by_person(judged: Mapping[str, Any]) -> str:
     return f"{judged['output']} {word} by {judged['by']}{note}"
 
 
-def _evidence(verdict: Any) -> list[str]:
+def _evidence(verdict: object) -> list[str]:
     """Return what was judged of each criterion, with what it was judged by."""
     criteria: Any = None
     if isinstance(verdict, dict):

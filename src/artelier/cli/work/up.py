@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall, file_of, name_of
 from artelier.cli.command import DRAIN_S, DrainS, HealthAddress, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
@@ -262,7 +262,6 @@ async def _at_work(
     if goal is None:
         yield
         return
-    from artelier.cli.run_ids import name_of
 
     desk = kernel.for_tenant(settings.tenant)
     mission, is_new = await free_mission(desk, name_of("goal" if call.settings.pii else goal), goal)

@@ -11,7 +11,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.completion_values import model_names
+from artelier.cli.completion import model_names
 from artelier.cli.world.app import Name, app
 from artelier.errors import InvalidRequest
 

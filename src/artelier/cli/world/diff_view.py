@@ -61,7 +61,7 @@ def _what(found: Mapping[str, Any], parting: Mapping[str, Any]) -> str:
     return a["kind"]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, str):

@@ -10,8 +10,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.world.app import Name, app
-from artelier.cli.world.target import world_of
+from artelier.cli.world.app import Name, app, world_of
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def bounds_of(uses: int | None, ticks: int | None, until: int | None = None) -> 
     return ", ".join([*parts, f"until tick {until}"] if until else parts)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None:
         return "nothing"
     return str(value) if isinstance(value, str) else display.compact(value, chars_max=60)

@@ -12,9 +12,8 @@ import typer
 from artelier.cli import display, exit_codes
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.completion_values import model_names
-from artelier.cli.world.app import Name, app
-from artelier.cli.world.target import PolicyFile, world_of
+from artelier.cli.completion import model_names
+from artelier.cli.world.app import Name, PolicyFile, app, world_of
 from artelier.errors import InvalidRequest, LimitReached, RunSuspended
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -187,7 +187,7 @@ def _pairs(option: str, given: list[str]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _content(given: str) -> Any:
+def _content(given: str) -> object:
     """New content: a file's after `@`, and JSON where it is one.
 
     Errors: `NotFound`, `StoreUnavailable`, `InvalidRequest`.
@@ -219,7 +219,7 @@ def _file(path: Path) -> str:
         raise InvalidRequest("the file holds no text", expected="UTF-8", got=str(path)) from None
 
 
-def _value(given: str) -> Any:
+def _value(given: str) -> object:
     """A setting: JSON, or else the text itself."""
     try:
         return json.loads(given)

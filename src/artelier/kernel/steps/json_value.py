@@ -58,7 +58,7 @@ class TooMuchAtOnce(Exception):
     """A check that an event loop has no time for."""
 
 
-def check_json(value: Any, schema: Mapping[str, Any], path: str = "$", *, quick: bool = False) -> Any:
+def check_json(value: object, schema: Mapping[str, Any], path: str = "$", *, quick: bool = False) -> Any:
     """Return the value, if it fits the schema.
 
     `quick`: on an event loop. Errors: `OutputInvalid` with the path of the first misfit; `TooMuchAtOnce`
@@ -94,7 +94,7 @@ class _ValueCheck:
             raise TooMuchAtOnce
         _misfit("the output is too large to be checked", expected=f"{CHECKS_MAX} checks")
 
-    def value(self, value: Any, schema: object, path: str, *, refs: int) -> None:
+    def value(self, value: object, schema: object, path: str, *, refs: int) -> None:
         """`refs` bounds references that lead to references."""
         self._spend(1)
         if refs > 300:
@@ -119,7 +119,7 @@ class _ValueCheck:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             _check_number(value, rules, path)
 
-    def _fits(self, value: Any, schema: object, path: str, *, refs: int) -> str:
+    def _fits(self, value: object, schema: object, path: str, *, refs: int) -> str:
         """Empty if it fits, else why not."""
         try:
             self.value(value, schema, path, refs=refs + 1)
@@ -209,7 +209,7 @@ def _below(path: str, step: str) -> str:
     return path if len(path) + len(step) > PATH_CHARS_MAX else path + step
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     """A wrong value as text, at a bounded cost however large it is."""
     if isinstance(value, str):
         return repr(value[:100])[:80]
@@ -231,7 +231,7 @@ def _check_plain(value: Any, rules: Mapping[str, Any], path: str) -> None:
         _misfit(f"{path} has the wrong type", expected=" or ".join(kinds), got=type(value).__name__)
 
 
-def _is_same(value: Any, allowed: Any) -> bool:
+def _is_same(value: object, allowed: object) -> bool:
     """Equality of JSON, where true is not 1."""
     return isinstance(value, bool) == isinstance(allowed, bool) and value == allowed
 

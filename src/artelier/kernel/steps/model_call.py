@@ -585,7 +585,7 @@ def _sent_fields(core: RunCore, ready: Ready) -> dict[str, Any]:
 
 
 def result(
-    core: RunCore, key: str, reply: ModelReply, output: Any, *, cost: int, replayed: bool
+    core: RunCore, key: str, reply: ModelReply, output: object, *, cost: int, replayed: bool
 ) -> ModelResult:
     """Return what a step gives back; `output` is the value that was asked for."""
     return ModelResult(

@@ -33,7 +33,7 @@ class Fitted:
     misfit: OutputInvalid | None = None
 
 
-async def fit_reply(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Fitted:
+async def fit_reply(reply: ModelReply, output: object, *, is_recorded: bool = False) -> Fitted:
     """Return what `value_of` says of a reply, found in a thread where that could take long.
 
     Others choose reply and schema; while a thread is at it the event loop goes on.
@@ -47,7 +47,7 @@ async def fit_reply(reply: ModelReply, output: Any, *, is_recorded: bool = False
     return await loop.run_in_executor(_threads(), lambda: context.run(judge, quick=False))
 
 
-def fitted_at_once(reply: ModelReply, output: Any) -> Fitted:
+def fitted_at_once(reply: ModelReply, output: object) -> Fitted:
     """Return the same of a reply that was cut, which hardly ever fits, without a wait."""
     try:
         return _fit_now(reply, output, is_recorded=False, quick=True)
@@ -56,7 +56,7 @@ def fitted_at_once(reply: ModelReply, output: Any) -> Fitted:
         return Fitted(misfit=OutputInvalid(text, reply=reply))
 
 
-def _fit_now(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> Fitted:
+def _fit_now(reply: ModelReply, output: object, *, is_recorded: bool, quick: bool) -> Fitted:
     try:
         return Fitted(value_of(reply, output, is_recorded=is_recorded, quick=quick))
     except OutputInvalid as error:
@@ -69,7 +69,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="artelier-output")
 
 
-def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | None:
+def schema_of(output: object, *, is_recorded: bool = False) -> dict[str, Any] | None:
     """JSON schema of `output`: None, a schema, a pydantic model, a dataclass, a Struct, a TypedDict, `str`.
 
     A schema that a step was recorded with is taken as it is.
@@ -101,7 +101,7 @@ def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | Non
         ) from None
 
 
-def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False, quick: bool = False) -> Any:
+def value_of(reply: ModelReply, output: object, *, is_recorded: bool = False, quick: bool = False) -> Any:
     """The reply's structured output as `output`. A reply that calls tools has none yet: None.
 
     An output with `value_of_reply(reply)` takes any reply: what does not fit is then no misfit of the step.
@@ -117,7 +117,7 @@ def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False, quick
         raise
 
 
-def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> Any:
+def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> object:
     if output is None:
         return reply.output
     if hasattr(output, "value_of_reply"):  # its caller judges the reply, as it came
@@ -150,7 +150,7 @@ def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool)
         ) from None
 
 
-def _is_text(output: Any) -> bool:
+def _is_text(output: object) -> bool:
     """Return True if a text is asked for, by type or by schema."""
     if isinstance(output, Mapping):
         return cast(Mapping[str, Any], output).get("type") == "string"

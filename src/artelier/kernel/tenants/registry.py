@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, StoreUnavailable
 from artelier.ids import check_tenant
@@ -368,11 +368,14 @@ class TenantScope(Protocol):
         by: str = "operator",
     ) -> EventData: ...
 
+    async def retry(self, run_id: str, *, by: str = "operator") -> EventData: ...
+
     async def signal(
         self, run_id: str, name: str, data: object = None, *, by: str = "operator"
     ) -> EventData: ...
 
 
+@runtime_checkable
 class TenantScopes(Protocol):
     """A kernel: it gives scopes, each bound to one tenant."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 from artelier.errors import InsufficientFunds, InvalidConfig, InvalidRequest, RunSuspended
@@ -15,6 +15,7 @@ from artelier.plugins import EMBEDDERS, PluginPoint, active
 from artelier.ports.memory import Ask, paid_by
 
 if TYPE_CHECKING:
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.ports.memory import Embedder, Vector
 
 
@@ -59,7 +60,7 @@ def embedder_named(name: str, *, base_url: str | None = None) -> Embedder:
     raise InvalidRequest("no such embedder", expected=known, got=f"{name!r:.80}")
 
 
-def _made(name: str, loaded: Any) -> Embedder:
+def _made(name: str, loaded: object) -> Embedder:
     """Return the embedder of a plugin: what it offers, or what that returns when it is called."""
     is_embedder = not isinstance(loaded, type) and callable(getattr(loaded, "embed", None))
     embedder = loaded if is_embedder or not callable(loaded) else loaded()
@@ -145,7 +146,7 @@ class DeskPayer:
     `name` is what these runs are called after. Under one name, a text is asked for and paid for once.
     """
 
-    def __init__(self, desk: Any, name: str, *, asks_again: bool = False, scope: str = "") -> None:
+    def __init__(self, desk: TenantScope, name: str, *, asks_again: bool = False, scope: str = "") -> None:
         """`asks_again`: what could not be paid is asked for under the same name when there is money.
 
         `scope`: one whose cap holds for it too.
@@ -182,6 +183,6 @@ class DeskPayer:
             ) from None
 
 
-def paid_by_person(desk: Any) -> AbstractContextManager[None]:
+def paid_by_person(desk: TenantScope) -> AbstractContextManager[None]:
     """Have a tenant pay for what a person asks inside."""
     return paid_by(DeskPayer(desk, f"embedding:{fresh_secret(6).hex()}"))

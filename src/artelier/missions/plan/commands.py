@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from artelier.agents.launch import check_goal
@@ -17,6 +17,7 @@ from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.queries.steps import open_approvals
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import FINAL
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
 from artelier.loops.cycle import host_tools
 from artelier.missions.definition import TEXT_CHARS_MAX, Plan, validate_form
@@ -48,7 +49,12 @@ TASKS_SHOWN = 500
 
 
 async def mission_page(
-    desk: Any, *, status: str | None = None, after: int = 0, limit: int = 100, newest_first: bool = False
+    desk: TenantScope,
+    *,
+    status: str | None = None,
+    after: int = 0,
+    limit: int = 100,
+    newest_first: bool = False,
 ) -> dict[str, Any]:
     """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
     cost_microusd}], next}`, in the order of their start or the newest first; `tasks`, `done`: numbers."""
@@ -75,7 +81,7 @@ async def mission_page(
     return {"items": items, "next": page[-1].position if len(rows) > limit else None}
 
 
-async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
+async def mission_object(desk: TenantScope, mission: str) -> dict[str, Any]:
     """`{id, goal, status, run_status, reason, model, workspace, plan, estimate, edited, launched_us,
     started_us, ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
     budget_microusd}`.
@@ -121,7 +127,9 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         if planned.launched_us is not None
         else [],
         "tasks": tasks["items"],
-        "membranes": await Membranes(desk).list(mission) if planned.launched_us is not None else [],
+        "membranes": [asdict(one) for one in await Membranes(desk).list(mission)]
+        if planned.launched_us is not None
+        else [],
         "cost_microusd": sums.total_cost_microusd,
         "usage": sums.total_usage._asdict(),
         "budget_microusd": await _cap(desk, f"run:{mission}"),
@@ -138,7 +146,7 @@ def _is_own(task: dict[str, Any]) -> bool:
 
 
 async def _goal_end(
-    desk: Any, row: RunRow, tasks: Sequence[dict[str, Any]], result: dict[str, Any]
+    desk: TenantScope, row: RunRow, tasks: Sequence[dict[str, Any]], result: dict[str, Any]
 ) -> dict[str, Any]:
     """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
     status = goal_status((await standings(desk, row.run)).values(), run_status=row.status)
@@ -171,20 +179,20 @@ async def _goal_end(
     return said
 
 
-async def _cap(desk: Any, scope: str) -> int | None:
+async def _cap(desk: TenantScope, scope: str) -> int | None:
     return next(
         (one.cap for one in await scope_limits(desk.services.store, desk.id, scope) if one.unit == "usd"),
         None,
     )
 
 
-def checked_plan(value: Any) -> dict[str, Any]:
+def checked_plan(value: object) -> dict[str, Any]:
     """A plan as JSON data with its defaults. Errors: `InvalidRequest`."""
     return validate_form(Plan, value, what="the plan").model_dump(mode="json")
 
 
 async def plan_mission(
-    desk: Any,
+    desk: TenantScope,
     goal: str,
     *,
     mission_id: str | None,
@@ -223,7 +231,7 @@ async def plan_mission(
 
 
 def mission_job(
-    desk: Any,
+    desk: TenantScope,
     goal: str,
     *,
     model: str | None,
@@ -262,7 +270,7 @@ def mission_job(
     )
 
 
-async def check_same(desk: Any, mission: str, job: MissionJob) -> None:
+async def check_same(desk: TenantScope, mission: str, job: MissionJob) -> None:
     """Errors: `Conflict` if a run has this id and is about something else."""
     from artelier.tokens import canonical_name
 
@@ -309,7 +317,7 @@ async def launch_mission(
     return await mission_object(desk, mission)
 
 
-async def open_question(desk: Any, mission: str) -> tuple[str, str]:
+async def open_question(desk: TenantScope, mission: str) -> tuple[str, str]:
     """Step and question of a launch that waits for an answer. Errors: `Conflict` if none does."""
     for asked in await open_approvals(desk.services.store, desk.id, run_id=mission):
         if asked.key == LAUNCH or asked.key.startswith(f"{LAUNCH}/"):
@@ -321,7 +329,9 @@ async def open_question(desk: Any, mission: str) -> tuple[str, str]:
     )
 
 
-async def check_fork(desk: Any, run_id: str, *, at: int | None, changes: Mapping[str, Any] | None) -> None:
+async def check_fork(
+    desk: TenantScope, run_id: str, *, at: int | None, changes: Mapping[str, Any] | None
+) -> None:
     """Errors: `Conflict` for a fork of a mission from after its launch; `NotFound` for other steering of a
     run of a loop that goes by none, `InvalidRequest` for what is no steering of a task.
     """
@@ -340,7 +350,7 @@ async def check_fork(desk: Any, run_id: str, *, at: int | None, changes: Mapping
     )
 
 
-async def _check_steering(desk: Any, run_id: str, given: Any) -> None:
+async def _check_steering(desk: TenantScope, run_id: str, given: object) -> None:
     loop = (await run_row(desk.services.store, desk.id, run_id)).loop
     if loop == TASK_LOOP:
         Steering.parse(given)

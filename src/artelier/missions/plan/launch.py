@@ -16,6 +16,7 @@ from artelier.kernel.erasure import writing_key
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import loop_usage
 from artelier.kernel.run.services import Services
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, Draft, EventData, StreamAppend, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.definition import (
@@ -51,7 +52,7 @@ class LaunchEffects(NamedTuple):
 
 
 async def prepare_launch(
-    desk: Any,
+    desk: TenantScope,
     mission: str,
     plan: Plan,
     *,
@@ -107,7 +108,7 @@ def toggles(wanted: Collection[str], tools: Iterable[str]) -> dict[str, bool]:
 
 
 class _LaunchMaker:
-    def __init__(self, desk: Any, mission: str, *, by: str, key: str) -> None:
+    def __init__(self, desk: TenantScope, mission: str, *, by: str, key: str) -> None:
         self._desk = desk
         self._mission = mission
         self._by = by
@@ -196,7 +197,7 @@ class _LaunchMaker:
 
 
 async def task_made(
-    desk: Any,
+    desk: TenantScope,
     id_: str,
     content: TaskContent,
     *,
@@ -232,7 +233,7 @@ async def task_made(
     return with_event(desk, append, created, by=by), list(blobs)
 
 
-def with_event(desk: Any, append: StreamAppend, event: EventData, *, by: str) -> StreamAppend:
+def with_event(desk: TenantScope, append: StreamAppend, event: EventData, *, by: str) -> StreamAppend:
     """The append with one more event of the same stream."""
     draft = Draft(event, desk.services.clock.now_us(), by)
     return StreamAppend(append.stream, (*append.events, draft), append.expected_seq)

@@ -507,7 +507,7 @@ class MissionLoop:
         return await self._run.core.history.knows(key)
 
 
-def _plan_in(arguments: Any) -> Any:
+def _plan_in(arguments: object) -> object:
     """The plan of an edited answer, which may come with what it was shown with."""
     if not isinstance(arguments, Mapping):
         return arguments

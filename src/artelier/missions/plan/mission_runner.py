@@ -15,6 +15,7 @@ from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.definition import check_name
 from artelier.missions.plan.mission_loop import MissionLoop
@@ -45,7 +46,7 @@ def check_mission_id(value: str) -> str:
 
 
 async def conduct(
-    desk: Any,
+    desk: TenantScope,
     mission: str,
     job: MissionJob | None = None,
     *,
@@ -92,7 +93,7 @@ async def conduct(
 
 
 async def _drive(
-    desk: Any,
+    desk: TenantScope,
     mission: str,
     job: MissionJob,
     *,
@@ -129,13 +130,13 @@ async def _drive(
         await MissionLoop(run, stored or job, desk=desk).drive()
 
 
-def kit(desk: Any, workspace: str, host_tools: Sequence[str]) -> dict[str, ToolPort]:
+def kit(desk: TenantScope, workspace: str, host_tools: Sequence[str]) -> dict[str, ToolPort]:
     """The tools that a mission's agents may be given, by name."""
     own = read_artifact_tool(desk.services)
     return kit_of(desk.services, desk.id, workspace, own, host_tools=host_tools)
 
 
-async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
+async def recorded_job(desk: TenantScope, mission: str) -> MissionJob | None:
     """Return what a run was asked to do; None if it never began. Errors: `Conflict` for a run of another
     loop.
     """
@@ -151,7 +152,7 @@ async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
     )
 
 
-async def code_needed(desk: Any, mission: str) -> InvalidRequest | None:
+async def code_needed(desk: TenantScope, mission: str) -> InvalidRequest | None:
     """Return why only the program that started a mission can go on with it; None if anybody can."""
     job = await recorded_job(desk, mission)
     if job is None:

@@ -158,7 +158,7 @@ async def _answer(
     return value, await _check_plan(run, value, key=f"{key}/check"), text
 
 
-async def _check_plan(run: Run, value: Any, *, key: str) -> list[str]:
+async def _check_plan(run: Run, value: object, *, key: str) -> list[str]:
     """Return what is wrong with a plan; journaled, since tools and models differ from process to process."""
     names = [schema.name for schema in run.core.visible_tools()]
 
@@ -168,7 +168,7 @@ async def _check_plan(run: Run, value: Any, *, key: str) -> list[str]:
     return await run.step("check", check, key=key)
 
 
-def mistakes_of(services: Services, value: Any, *, tools: Collection[str]) -> list[str]:
+def mistakes_of(services: Services, value: object, *, tools: Collection[str]) -> list[str]:
     """All that is wrong with a plan, in words, each with where it is; empty if it can be launched."""
     from pydantic import ValidationError
 
@@ -200,7 +200,7 @@ def mistakes_of(services: Services, value: Any, *, tools: Collection[str]) -> li
     return found
 
 
-def usable(services: Services, value: Any, *, tools: Collection[str]) -> None:
+def usable(services: Services, value: object, *, tools: Collection[str]) -> None:
     """Errors: `InvalidRequest` that names all mistakes of a plan."""
     wrong = mistakes_of(services, value, tools=tools)
     if wrong:
@@ -228,7 +228,7 @@ async def _planning_question(run: Run, job: MissionJob) -> str:
     return "\n\n".join(f"## {title}\n\n{text}" for title, text in parts)
 
 
-def _listing(value: Any) -> str:
+def _listing(value: object) -> str:
     """Files of the workspace, one a line."""
     listed: Any = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if "entries" not in listed:

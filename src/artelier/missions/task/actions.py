@@ -142,7 +142,7 @@ def read_id(decision: Decision) -> str:
     return str(decision.input.get("ref", "")).partition("@")[0].partition("#")[0]
 
 
-def _outputs_of(name: str, value: Any) -> tuple[str, ...]:
+def _outputs_of(name: str, value: object) -> tuple[str, ...]:
     """Whatever a tool calls itself, these are read with the agent's own rights."""
     if name != DELEGATE or not isinstance(value, dict):
         return ()

@@ -17,6 +17,7 @@ from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFoun
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Run
 from artelier.kernel.run_limits import counters_of
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
 from artelier.memory.queries import agent_of
 from artelier.missions.queries import task_end
@@ -38,7 +39,7 @@ MEMORY_BLOCKS_MAX = 32
 TOOLS_MAX = 200
 
 
-async def found_inputs(desk: Any, job: TaskJob) -> tuple[list[str], str]:
+async def found_inputs(desk: TenantScope, job: TaskJob) -> tuple[list[str], str]:
     """`(refs with versions, ref of the first that is missing or unreadable)`.
 
     The inputs of the task, and the outputs of all tasks that it depends on.
@@ -61,13 +62,13 @@ async def found_inputs(desk: Any, job: TaskJob) -> tuple[list[str], str]:
     return list(dict.fromkeys(found)), ""
 
 
-async def outputs_of(desk: Any, task: str) -> list[str]:
+async def outputs_of(desk: TenantScope, task: str) -> list[str]:
     """Refs of what a task that is done has made; empty for any other."""
     end = await task_end(desk, task)
     return list(end.outputs) if end.ended == TaskStatus.DONE else []
 
 
-async def inputs_now(desk: Any, job: TaskJob, refs: Sequence[str]) -> list[dict[str, Any]]:
+async def inputs_now(desk: TenantScope, job: TaskJob, refs: Sequence[str]) -> list[dict[str, Any]]:
     """The inputs with their content, in full while they fit their share of the window, else head and tail."""
     artifacts = desk.as_principal(job.agent).artifacts
     found: list[dict[str, Any]] = []
@@ -99,7 +100,7 @@ def _tokens(item: dict[str, Any]) -> int:
     return estimate_tokens(item["text"])
 
 
-async def artifacts_now(desk: Any, job: TaskJob, own: Sequence[str]) -> list[dict[str, Any]]:
+async def artifacts_now(desk: TenantScope, job: TaskJob, own: Sequence[str]) -> list[dict[str, Any]]:
     """Return what the agent's membranes share and what the task has made, newest first, with first words."""
     artifacts = desk.as_principal(job.agent).artifacts
     ids = dict.fromkeys(ref.partition("@")[0] for ref in own)
@@ -144,7 +145,7 @@ def text_of(artifact: Artifact) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
 
 
-async def steering_now(desk: Any, job: TaskJob) -> dict[str, Any]:
+async def steering_now(desk: TenantScope, job: TaskJob) -> dict[str, Any]:
     """Steering of the agent and of its membranes: `{agent: [ref, content] | None, membranes: [...]}`.
 
     With `counters` where it has joined membranes since its run began that have limits: the pairs
@@ -164,7 +165,7 @@ async def steering_now(desk: Any, job: TaskJob) -> dict[str, Any]:
     return found
 
 
-async def _steering(desk: Any, id_: str) -> list[Any] | None:
+async def _steering(desk: TenantScope, id_: str) -> list[Any] | None:
     artifact = await steering_at(desk, id_)
     if artifact is None:
         return None
@@ -172,7 +173,7 @@ async def _steering(desk: Any, id_: str) -> list[Any] | None:
     return [f"{artifact.id}@{artifact.version}", artifact.content]
 
 
-async def budget_now(desk: Any, scopes: Sequence[str]) -> list[dict[str, Any]] | None:
+async def budget_now(desk: TenantScope, scopes: Sequence[str]) -> list[dict[str, Any]] | None:
     """Return what is left under the caps of some scopes: `{unit, left}`, in micro-dollars; None without a
     cap.
     """
@@ -206,7 +207,7 @@ Items = list[dict[str, Any]]
 class TaskSight:
     """The readings of the iteration at hand."""
 
-    def __init__(self, run: Run, job: TaskJob, *, desk: Any) -> None:
+    def __init__(self, run: Run, job: TaskJob, *, desk: TenantScope) -> None:
         self._run = run
         self._job = job
         self._desk = desk
@@ -223,7 +224,7 @@ class TaskSight:
         """Return what it says after the decision, before that is carried out."""
         return await self._steering(state, "steering-again")
 
-    async def _steering(self, state: TaskState, place: str) -> Any:
+    async def _steering(self, state: TaskState, place: str) -> object:
         await self._read(
             state.replace(reads=self.reads(state)),
             "steering",

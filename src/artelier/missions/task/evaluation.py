@@ -50,7 +50,7 @@ def by_rule(check: Check, outputs: Sequence[Judged]) -> dict[str, Any]:
     return _result(check, passed, found)
 
 
-def by_tool(check: Check, value: Any, *, is_error: bool) -> dict[str, Any]:
+def by_tool(check: Check, value: object, *, is_error: bool) -> dict[str, Any]:
     """Return what a tool's word over the outputs means: nothing but a clear yes passes."""
     said: Any = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     verdicts = [said[name] for name in ("passed", "ok", "success") if name in said]

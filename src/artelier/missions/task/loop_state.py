@@ -484,7 +484,7 @@ async def task_job(
     )
 
 
-async def agent_content(desk: Any, agent_id: str) -> AgentContent:
+async def agent_content(desk: TenantScope, agent_id: str) -> AgentContent:
     """An agent as missions know it. Errors: `NotFound`; `InvalidRequest` for what is no agent."""
     artifact = await desk.as_principal(OPERATOR).artifacts.read(agent_id)
     if artifact.kind != "agent":

@@ -222,7 +222,7 @@ class _TaskProgress:
     missing: str | None = None
 
 
-async def next_prompt(desk: Any, agent: str) -> PromptPreview:
+async def next_prompt(desk: TenantScope, agent: str) -> PromptPreview:
     """Return the next prompt of the task that the agent works on, else of the oldest that waits for it.
 
     Errors: `NotFound` for no such agent; `Conflict` if nothing is left for it to decide; `ContextTooLong` and
@@ -235,7 +235,7 @@ async def next_prompt(desk: Any, agent: str) -> PromptPreview:
     return await preview_of(desk, comes)
 
 
-async def preview_of(desk: Any, comes: Upcoming) -> PromptPreview:
+async def preview_of(desk: TenantScope, comes: Upcoming) -> PromptPreview:
     """Return the preview of `next_prompt`, for a caller who already knows the upcoming iteration."""
     stand = await (_begun_progress(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await context_sources.steering_now(desk, stand.place.job)
@@ -245,7 +245,7 @@ async def preview_of(desk: Any, comes: Upcoming) -> PromptPreview:
     return await _preview(desk, comes, stand, guidance(reading, steering), steering)
 
 
-async def check_agent(desk: Any, agent: str) -> None:
+async def check_agent(desk: TenantScope, agent: str) -> None:
     """Errors: `NotFound` if no agent of missions has this id."""
     artifact: Artifact = await desk.as_principal(OPERATOR).artifacts.read(agent)
     if artifact.kind != "agent":
@@ -253,7 +253,7 @@ async def check_agent(desk: Any, agent: str) -> None:
 
 
 async def _preview(
-    desk: Any, comes: Upcoming, stand: _TaskProgress, guided: Guidance, steering: Steering | None
+    desk: TenantScope, comes: Upcoming, stand: _TaskProgress, guided: Guidance, steering: Steering | None
 ) -> PromptPreview:
     job = stand.place.job
     task = job.content()
@@ -286,7 +286,9 @@ async def _preview(
     )
 
 
-async def _read_context(desk: Any, stand: _TaskProgress, steering: Steering | None) -> _PreviewReadings:
+async def _read_context(
+    desk: TenantScope, stand: _TaskProgress, steering: Steering | None
+) -> _PreviewReadings:
     job, state = stand.place.job, stand.state
     seen = _PreviewReadings(memory=cast("Any", await context_sources.memory_now(desk, job)))
     seen.found["tools"] = (await _tools(desk, stand, steering))[: context_sources.TOOLS_MAX]
@@ -297,7 +299,7 @@ async def _read_context(desk: Any, stand: _TaskProgress, steering: Steering | No
     return seen
 
 
-async def _tools(desk: Any, stand: _TaskProgress, steering: Steering | None) -> list[dict[str, Any]]:
+async def _tools(desk: TenantScope, stand: _TaskProgress, steering: Steering | None) -> list[dict[str, Any]]:
     """Return the tools as the loop's reading of tools gives them."""
     schemas = [
         (one.tool.schema, one.tool.trust)
@@ -310,7 +312,7 @@ async def _tools(desk: Any, stand: _TaskProgress, steering: Steering | None) -> 
     ]
 
 
-async def _fresh(desk: Any, comes: Upcoming) -> _TaskProgress:
+async def _fresh(desk: TenantScope, comes: Upcoming) -> _TaskProgress:
     """A task that no run works on yet."""
     place = await place_of(desk, comes)
     job = place.job
@@ -324,7 +326,7 @@ async def _fresh(desk: Any, comes: Upcoming) -> _TaskProgress:
     )
 
 
-async def _begun_progress(desk: Any, comes: Upcoming) -> _TaskProgress:
+async def _begun_progress(desk: TenantScope, comes: Upcoming) -> _TaskProgress:
     """A task whose run is there, as it stood after its newest iteration."""
     services = desk.services
     place = await place_of(desk, comes)
@@ -342,7 +344,7 @@ async def _begun_progress(desk: Any, comes: Upcoming) -> _TaskProgress:
 
 
 async def _conversation(
-    desk: Any, comes: Upcoming, state: TaskState
+    desk: TenantScope, comes: Upcoming, state: TaskState
 ) -> tuple[tuple[ChatMessage, ...], TaskState]:
     """Return what stands in it by now, and the state after the ends that a person has reopened since.
 
@@ -365,7 +367,7 @@ async def _conversation(
     return tuple(found), state
 
 
-async def _taken_notes(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
+async def _taken_notes(desk: TenantScope, run: int, *, key: str) -> list[ChatMessage]:
     """Notes that an iteration which is not over has taken."""
     found = await find_record(desk.services.store, run, key)
     if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:

@@ -129,7 +129,7 @@ def tools_section(items: Iterable[Mapping[str, Any]]) -> Section:
     )
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 

@@ -15,6 +15,7 @@ from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
 from artelier.kernel import control_stream as kernel_commands
 from artelier.kernel.run.context import is_final
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, EventData, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_name, template, validate_form
@@ -43,7 +44,7 @@ UNSAID: Any = object()
 class Tasks:
     """The tasks of a tenant. `by` is who acts, as events say it."""
 
-    def __init__(self, desk: Any) -> None:
+    def __init__(self, desk: TenantScope) -> None:
         self._desk = desk
 
     # Making and changing
@@ -307,7 +308,7 @@ class Tasks:
         return await status_of_mission(self._desk, mission)
 
 
-async def status_of_mission(desk: Any, mission: str) -> str | None:
+async def status_of_mission(desk: TenantScope, mission: str) -> str | None:
     """Return the status of the mission's run; None for no mission."""
     if not mission:
         return None
@@ -317,7 +318,7 @@ async def status_of_mission(desk: Any, mission: str) -> str | None:
 
 
 async def worked_on(
-    desk: Any, task: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
+    desk: TenantScope, task: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
 ) -> AgentResult:
     """Drive a task's run on its own; `params` are those of a new one's calls. Errors: see `Tasks.start`."""
     from artelier.missions.task.task_runner import drive_task
@@ -334,7 +335,7 @@ async def worked_on(
     return await agent_result(desk.services, desk.id, task)
 
 
-async def check_start(desk: Any, task: str) -> TaskStanding:
+async def check_start(desk: TenantScope, task: str) -> TaskStanding:
     """Return where a task stands that may be worked on now, or has ended. Errors: see `Tasks.start`."""
     standing = await standing_of(desk, task)
     if standing.run_status is None:
@@ -344,7 +345,7 @@ async def check_start(desk: Any, task: str) -> TaskStanding:
     return standing
 
 
-async def job_of(desk: Any, standing: TaskStanding) -> TaskJob:
+async def job_of(desk: TenantScope, standing: TaskStanding) -> TaskJob:
     """Return what a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
     mission = await _mission_job(desk, standing.mission)
     if mission is None:
@@ -360,7 +361,7 @@ async def job_of(desk: Any, standing: TaskStanding) -> TaskJob:
     )
 
 
-async def _mission_job(desk: Any, mission: str) -> MissionJob | None:
+async def _mission_job(desk: TenantScope, mission: str) -> MissionJob | None:
     """Return what the mission of a task was asked to do; None for a task of its own."""
     if not mission:
         return None
@@ -369,7 +370,7 @@ async def _mission_job(desk: Any, mission: str) -> MissionJob | None:
     return await recorded_job(desk, mission)
 
 
-async def _check_startable(desk: Any, standing: TaskStanding) -> None:
+async def _check_startable(desk: TenantScope, standing: TaskStanding) -> None:
     """Errors: `Conflict` for a task that is not to be begun now."""
     await _check_own(desk, standing)
     if standing.status != "pending":
@@ -384,7 +385,7 @@ async def _check_startable(desk: Any, standing: TaskStanding) -> None:
             raise Conflict(f"task {standing.task!r} waits for {before!r}", expected="done", got=status)
 
 
-async def _check_own(desk: Any, standing: TaskStanding) -> None:
+async def _check_own(desk: TenantScope, standing: TaskStanding) -> None:
     """Errors: `Conflict` for a task that a run above it drives."""
     mission = await status_of_mission(desk, standing.mission)
     if mission is not None and not is_final(mission):
@@ -428,7 +429,7 @@ def _new_task_id(id_: str | None, *, goal: str, mission: str) -> str:
     return id_
 
 
-async def retry_run(desk: Any, run_id: str, *, by: str) -> EventData:
+async def retry_run(desk: TenantScope, run_id: str, *, by: str) -> EventData:
     """Reopen a failed run, or a mission of which a task has failed or was rejected since its run ended.
 
     Errors: see `MissionsHandle.retry`.
@@ -448,7 +449,7 @@ async def retry_run(desk: Any, run_id: str, *, by: str) -> EventData:
     return await give(desk, run_id, "retry", by=by, key=key)
 
 
-async def _redo_rejected(desk: Any, task: str, *, by: str) -> None:
+async def _redo_rejected(desk: TenantScope, task: str, *, by: str) -> None:
     """Reopen a task of a mission whose output a person rejected; its loop knows nothing of that."""
     standing = await standing_of(desk, task)
     if standing.reason == REJECTED:

@@ -216,7 +216,7 @@ class TaskLoop:
         allowed = min(asked, self._guidance.iterations or asked)
         return state.replace(allowed=allowed, reads=self.sight.reads(state))
 
-    def _obey(self, reading: Any) -> None:
+    def _obey(self, reading: object) -> None:
         core = self.run.core
         self._guidance = guidance_of(reading, core)
         if self._guidance.delegation_depth == 0 or core.depth_max == 0:

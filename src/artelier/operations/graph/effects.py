@@ -140,7 +140,7 @@ def _form(effect: Effect) -> dict[str, Any]:
     return form
 
 
-def _literal(block: Block, value: Any) -> dict[str, Any]:
+def _literal(block: Block, value: object) -> dict[str, Any]:
     text = _checked_text(text_of(value if block.text is None else block.text))
     return {"channel": block.channel, "prompt": block.prompt, "ui": block.ui, "text": text}
 
@@ -164,7 +164,7 @@ def _adapter() -> TypeAdapter[Effect]:
     return TypeAdapter(Effect)
 
 
-def _value_of(effect: Effect, value: Any, scope: OperationScope, more: Mapping[str, Any]) -> Any:
+def _value_of(effect: Effect, value: object, scope: OperationScope, more: Mapping[str, Any]) -> object:
     match effect:
         case SystemUpdate() | InsertAfterLastUser() | InsertAtDepth():
             return _text(effect.text, value, scope.names_for(prompt=True), more)
@@ -194,7 +194,7 @@ def _for_block(block: Block, scope: OperationScope) -> Mapping[str, Any]:
     return scope.names_for(prompt=block.prompt, ui=block.ui or block.prompt)
 
 
-def _text(template: str | None, value: Any, names: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+def _text(template: str | None, value: object, names: Mapping[str, Any], more: Mapping[str, Any]) -> str:
     if template is None:
         text = text_of(value)
     else:
@@ -215,12 +215,12 @@ def _checked_text(text: str) -> str:
     return text
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A value in a prompt or a reply: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def check_size(value: Any) -> None:
+def check_size(value: object) -> None:
     """Errors: `OperationFailed` for a value that is no JSON, or too large to be kept."""
     from artelier.kernel.prompt.manifest import encode_json
 

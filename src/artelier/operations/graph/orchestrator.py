@@ -493,7 +493,7 @@ def passages_of(outcomes: Sequence[OperationOutcome]) -> dict[str, Any]:
     }
 
 
-def _flag(flags: Any, key: str) -> bool | None:
+def _flag(flags: object, key: str) -> bool | None:
     """A flag that a guard has found; None for one that it has not."""
     return cast(dict[str, bool], flags).get(key) if isinstance(flags, dict) else None
 

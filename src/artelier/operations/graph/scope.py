@@ -81,7 +81,7 @@ class ArtState:
     def in_ui(self) -> frozenset[str]:
         return frozenset(tag for tag, art in self.arts.items() if art.in_ui)
 
-    def upsert(self, effect: ArtifactUpsert, value: Any, *, operation: str, at_us: int) -> ArtState:
+    def upsert(self, effect: ArtifactUpsert, value: object, *, operation: str, at_us: int) -> ArtState:
         """The state after an operation wrote an artifact. Cost: O(entries that it retains)."""
         old = self.arts.get(effect.tag)
         persisted = effect.persistence == "persisted"

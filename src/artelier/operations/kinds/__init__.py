@@ -48,7 +48,7 @@ def kind_named(name: str, *, plugins: Plugins | None = None) -> OperationKind[An
     return (plugins or active()).load(KIND_POINT, name)
 
 
-def _accepted(name: str, loaded: Any) -> OperationKind[Any]:
+def _accepted(name: str, loaded: object) -> OperationKind[Any]:
     if not isinstance(loaded, OperationKind):
         raise InvalidConfig(
             f"{name!r} is no kind of operation",

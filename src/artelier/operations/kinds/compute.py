@@ -107,7 +107,7 @@ async def _run(call: OperationCall[ComputeParams]) -> OperationResult:
     return make_found(result.value) if params.returns == "value" else _with_effects(result.value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return what only templates know, as JSON data."""
     if isinstance(value, Named):
         return {"name": value.name, **value.fields}

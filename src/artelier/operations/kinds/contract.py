@@ -230,7 +230,7 @@ def _find_fenced(text: str) -> str | None:
     return content if line_end and len(language) <= LANGUAGE_CHARS_MAX else None
 
 
-def _decode(text: str) -> Any:
+def _decode(text: str) -> object:
     if not text.strip():
         raise ValueError("the text is empty")
     try:
@@ -241,7 +241,7 @@ def _decode(text: str) -> Any:
     return value
 
 
-def make_found(value: Any, *, details: Mapping[str, Any] | None = None) -> OperationResult:
+def make_found(value: object, *, details: Mapping[str, Any] | None = None) -> OperationResult:
     """A value that was found. Errors: `OperationFailed`: `not_json`, `too_large`."""
     try:
         size = len(canonical(value))

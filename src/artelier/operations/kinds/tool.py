@@ -43,7 +43,7 @@ async def _run(call: OperationCall[ToolParams]) -> OperationResult:
     return make_found(result.value)
 
 
-def _fill(value: Any, names: Mapping[str, Any], *, strict: bool) -> Any:
+def _fill(value: object, names: Mapping[str, Any], *, strict: bool) -> object:
     """The same JSON with every text rendered once; names of fields are no templates."""
     if isinstance(value, str):
         return render_template(value, names, strict=strict)
@@ -55,7 +55,7 @@ def _fill(value: Any, names: Mapping[str, Any], *, strict: bool) -> Any:
     return value
 
 
-def _failure(name: str, value: Any) -> OperationFailed:
+def _failure(name: str, value: object) -> OperationFailed:
     """Return what a tool answered instead of a result, as the kernel recorded it."""
     wire: object = cast("dict[str, Any]", value).get("error") if isinstance(value, dict) else None
     told = cast("dict[str, Any]", wire) if isinstance(wire, dict) else {}

@@ -46,7 +46,7 @@ async def _run(call: OperationCall[TransformParams]) -> OperationResult:
     return make_found(await apply(parse_steps(list(call.params.steps)), value))
 
 
-def _input(call: OperationCall[TransformParams]) -> Any:
+def _input(call: OperationCall[TransformParams]) -> object:
     wanted, names = call.params.input, visible(call)
     if wanted == TURN_TEXT:
         return names["reply"] if "reply" in names else names["text"]

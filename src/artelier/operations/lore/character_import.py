@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from artelier.artifacts import Artifact, Artifacts
-from artelier.errors import InvalidArtifact, InvalidImport, NotFound, VersionConflict
+from artelier.artifacts import Artifacts
+from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.character_cards import Card, depth_prompt, read_card
 from artelier.operations.lore.macros import Macros
 from artelier.operations.lore.schemas import (
@@ -30,13 +30,11 @@ from artelier.operations.lore.schemas import (
 )
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import read_world_info
-from artelier.operations.profile.store import ProfileKernel
+from artelier.operations.profile.store import save_content
 
 if TYPE_CHECKING:
-    from artelier.kernel import Services
+    from artelier.kernel.tenants.registry import TenantScope
 
-ATTEMPTS_MAX = 5
-"""At storing, while somebody else stores under the same name."""
 PERSONA_BYTES_MAX = 2 * 1024 * 1024
 
 _SHOWN = (
@@ -64,15 +62,8 @@ class ImportedCharacter:
     """What was changed, left out, or is kept without being followed."""
 
 
-class CastKernel(ProfileKernel, Protocol):
-    """The kernel bound to a tenant, with its clock."""
-
-    @property
-    def services(self) -> Services: ...
-
-
 async def cast_character(
-    desk: CastKernel, source: Source, *, by: str, user: str = "User"
+    desk: TenantScope, source: Source, *, by: str, user: str = "User"
 ) -> ImportedCharacter:
     """A character from a card (V1, V2, V3; JSON or PNG), stored in the name of `by`.
 
@@ -123,7 +114,7 @@ def _warnings(card: Card) -> tuple[str, ...]:
     return card.warnings
 
 
-async def cast_persona(desk: ProfileKernel, source: Source, *, by: str) -> dict[str, Any]:
+async def cast_persona(desk: TenantScope, source: Source, *, by: str) -> dict[str, Any]:
     """`{name, description, ref}` of a persona in a JSON file `{name, description}`, stored as an artifact.
 
     Errors: `InvalidImport`, `NotFound`, `AccessDenied`.
@@ -144,7 +135,7 @@ def _read_persona(source: Source) -> Persona:
 
 
 async def keep_lorebook(
-    desk: ProfileKernel, source: Source, *, by: str, name: str = ""
+    desk: TenantScope, source: Source, *, by: str, name: str = ""
 ) -> tuple[str, tuple[str, ...]]:
     """A World Info file (or a `lorebook_v3`) as an artifact: its ref `id@version`, and warnings.
 
@@ -171,28 +162,4 @@ def slug(name: str, *, chars_max: int = 48) -> str:
 
 async def _store_form(artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona) -> str:
     """Store a form; what is stored already as it is gets no new version."""
-    content = LoreForm.to_content(form)
-    for attempt in range(ATTEMPTS_MAX):
-        before = await _newest(artifacts, id)
-        if before is not None and before.kind == kind and before.content == content:
-            return f"{before.id}@{before.version}"
-        try:
-            artifact = await artifacts.write(
-                id,
-                kind=kind,
-                content=content,
-                expected_version=before.version if before is not None else None,
-            )
-        except VersionConflict:
-            if attempt == ATTEMPTS_MAX - 1:
-                raise
-            continue
-        return f"{artifact.id}@{artifact.version}"
-    raise AssertionError("the last attempt returns or raises")
-
-
-async def _newest(artifacts: Artifacts, id: str) -> Artifact | None:
-    try:
-        return await artifacts.read(id)
-    except NotFound:
-        return None
+    return await save_content(artifacts, id, kind, LoreForm.to_content(form))

@@ -327,15 +327,15 @@ def register_writing() -> None:
         register_kind(Kind(name=name, media=_JSON, check=check, default_access="private"), replace=True)
 
 
-def _check_character(content: Any) -> None:
+def _check_character(content: object) -> None:
     read_form(Character, content)
 
 
-def _check_persona(content: Any) -> None:
+def _check_persona(content: object) -> None:
     read_form(Persona, content)
 
 
-def _check_lorebook(content: Any) -> None:
+def _check_lorebook(content: object) -> None:
     read_form(Lorebook, content)
 
 

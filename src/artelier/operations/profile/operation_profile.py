@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
+from artelier.kernel.tenants.registry import TenantScope, TenantScopes
 from artelier.operations.profile.definition import (
     ID,
     INCLUSIONS_MAX,
@@ -31,7 +32,7 @@ from artelier.operations.profile.draft_parser import (
     read_object,
 )
 from artelier.operations.profile.rules import check_operations, check_texts, upserts
-from artelier.operations.profile.store import desk_of, save_profile, shipped_text
+from artelier.operations.profile.store import KIND, desk_of, save_content, shipped_text
 
 __all__ = ["InvalidProfile", "OperationProfile", "ProfileMistake", "mistakes_in", "parse_profile"]
 
@@ -74,15 +75,18 @@ class OperationProfile(Form):
         """A profile that comes with Artelier. Errors: `NotFound` that names them."""
         return parse_profile(shipped_text(name))
 
-    async def save(self, kernel: Any, *, tenant: str | None = None, by: str = "operator") -> str:
+    async def save(
+        self, kernel: TenantScope | TenantScopes, *, tenant: str | None = None, by: str = "operator"
+    ) -> str:
         """Store it as an artifact in the name of `by`; its ref `id@version`, a new one only if it changed.
 
         `kernel`: a tenant's handle, or a kernel and the name of a tenant.
         Errors: `InvalidProfile` with all mistakes, and those of writing an artifact.
         """
         content = self.data()
+        artifacts = desk_of(kernel, tenant=tenant).as_principal(by).artifacts
         parse_profile(content)  # one that was made by hand may have any mistake
-        return await save_profile(desk_of(kernel, tenant=tenant), self.profile_id, content, by=by)
+        return await save_content(artifacts, self.profile_id, KIND, content)
 
     def data(self) -> dict[str, Any]:
         """The profile as JSON data; `parse` makes an equal one of it."""

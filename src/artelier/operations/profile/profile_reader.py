@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from artelier.artifacts import Kind, register_kind
 from artelier.errors import InvalidArtifact
 from artelier.kernel.prompt.manifest import canonical
-from artelier.operations.profile.store import JSON, KIND, ProfileKernel, read_profile
+from artelier.operations.profile.store import JSON, KIND, read_profile
 
 if TYPE_CHECKING:
+    from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
 
 KEPT_MAX = 64
@@ -24,7 +25,7 @@ def parsed_content(content: bytes) -> OperationProfile:
     return parse_profile(content.decode())
 
 
-def parse_with_content(data: Any) -> tuple[OperationProfile, bytes]:
+def parse_with_content(data: object) -> tuple[OperationProfile, bytes]:
     """Return the profile of JSON data, and its canonical JSON. Errors: as `parsed_content`."""
     content = canonical(data)
     return parsed_content(content), content
@@ -38,7 +39,7 @@ def register_profiles() -> None:
     register_kind(Kind(name=KIND, media=JSON, check=_check), replace=True)
 
 
-def _check(content: Any) -> None:
+def _check(content: object) -> None:
     from artelier.operations.profile.operation_profile import InvalidProfile, parse_profile  # with pydantic
 
     try:
@@ -47,9 +48,7 @@ def _check(content: Any) -> None:
         raise InvalidArtifact(error.message, hint=error.hint, errors=error.errors) from None
 
 
-async def load_profile(
-    desk: ProfileKernel, ref: str, *, by: str = "operator"
-) -> tuple[OperationProfile, str]:
+async def load_profile(desk: TenantScope, ref: str, *, by: str = "operator") -> tuple[OperationProfile, str]:
     """Return a stored profile (`rp-basic`, `rp-basic@3`) and the ref `id@version` of what was read.
 
     Errors: `NotFound`, `AccessDenied`, `InvalidArtifact` for an artifact of another kind, `InvalidProfile`

@@ -310,7 +310,7 @@ def _row(model: Model, name: str, field: FieldInfo, meaning: str) -> tuple[str, 
     return (f"`{name}`", type_, _default(field), bounds, meaning)
 
 
-def _type(annotation: Any) -> str:
+def _type(annotation: object) -> str:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     origin, given = get_origin(annotation), get_args(annotation)
@@ -368,7 +368,7 @@ def _bounds(metadata: Iterable[Any]) -> Iterator[str]:
                 yield words.format(shown)
 
 
-def _bounds_within(annotation: Any) -> Iterator[str]:
+def _bounds_within(annotation: object) -> Iterator[str]:
     """Yield the bounds of the parts of a type: of a nullable type, or of each item of a list."""
     origin, given = get_origin(annotation), get_args(annotation)
     if origin is Annotated and annotation != forms.Effect:

@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any
 
-from artelier.artifacts import Artifact, Artifacts, Space
+from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import Media
 from artelier.errors import InvalidArtifact, NotFound, VersionConflict
+from artelier.kernel.tenants.registry import TenantScope, TenantScopes
 
 KIND = "profile"
 ATTEMPTS_MAX = 5
-"""At saving, while somebody else saves the same profile."""
+"""At saving, while somebody else saves the same."""
 
 JSON: frozenset[Media] = frozenset(("json",))
 
 
-class ProfileKernel(Protocol):
-    """The kernel bound to a tenant."""
-
-    def as_principal(self, principal: str, *, world: str | None = None) -> Space: ...
-
-
-def desk_of(kernel: Any, *, tenant: str | None = None) -> ProfileKernel:
+def desk_of(kernel: TenantScope | TenantScopes, *, tenant: str | None = None) -> TenantScope:
     """The bound kernel of whatever was given: a tenant's handle, or a kernel and the name of a tenant."""
-    return kernel.for_tenant(tenant) if hasattr(kernel, "for_tenant") else kernel
+    return kernel.for_tenant(tenant) if isinstance(kernel, TenantScopes) else kernel
 
 
-async def save_profile(
-    desk: ProfileKernel, profile_id: str, content: dict[str, Any], *, by: str = "operator"
-) -> str:
-    """Store the data of a profile, which was checked, in the name of `by`; return its ref `id@version`.
+async def save_content(artifacts: Artifacts, id: str, kind: str, content: dict[str, Any]) -> str:
+    """Store data, such as that of a profile, which was checked; return its ref `id@version`.
 
     What is stored already as it is gets no new version.
     Errors: `AccessDenied`, `NotFound` for an id that was deleted, `InvalidArtifact` if the id is that of an
     artifact of another kind.
     """
-    artifacts = desk.as_principal(by).artifacts
     for attempt in range(ATTEMPTS_MAX):
-        before = await _newest(artifacts, profile_id)
-        if before is not None and before.kind == KIND and before.content == content:
+        before = await _newest(artifacts, id)
+        if before is not None and before.kind == kind and before.content == content:
             return f"{before.id}@{before.version}"
         try:
             artifact = await artifacts.write(
-                profile_id,
-                kind=KIND,
+                id,
+                kind=kind,
                 content=content,
                 expected_version=before.version if before is not None else None,
             )
@@ -63,7 +55,7 @@ async def _newest(artifacts: Artifacts, id: str) -> Artifact | None:
         return None
 
 
-async def read_profile(desk: ProfileKernel, ref: str, *, by: str = "operator") -> tuple[Any, str]:
+async def read_profile(desk: TenantScope, ref: str, *, by: str = "operator") -> tuple[Any, str]:
     """Return what is stored as a profile, unchecked, and the ref `id@version` of it. Errors: `NotFound`,
     `AccessDenied`, `InvalidArtifact` for an artifact of another kind.
     """

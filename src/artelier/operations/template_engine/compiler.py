@@ -396,7 +396,7 @@ def _whole(value: Evaluate | None, state: Rendering) -> int | None:
     return max(0, integer(found))
 
 
-def _sequence(value: Any, state: Rendering) -> Any:
+def _sequence(value: object, state: Rendering) -> Any:
     """A list, tuple or range, which can be cut without walking it."""
     if isinstance(value, Undefined):
         if state.strict:

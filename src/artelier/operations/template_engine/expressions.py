@@ -114,7 +114,7 @@ def _constant(node: Literal[Any]) -> Evaluate:
 def _range(node: RangeLiteral, names: TemplatePaths) -> Evaluate:
     start, stop = compile_expression(node.start, names), compile_expression(node.stop, names)
 
-    def evaluate(state: Rendering) -> Any:
+    def evaluate(state: Rendering) -> object:
         first, last = integer(start(state)), integer(stop(state))
         if max(abs(first), abs(last)) >= 2**62:
             raise TemplateLimit("a range is too large")
@@ -139,7 +139,7 @@ def _path(node: Path, names: TemplatePaths) -> Evaluate:
         compile_expression(part, names) if isinstance(part, Path) else part for part in rest
     ]
 
-    def evaluate(state: Rendering) -> Any:
+    def evaluate(state: Rendering) -> object:
         value = look(state)
         for at, step in enumerate(steps):
             key = step(state) if callable(step) else step
@@ -158,7 +158,7 @@ def _root(name: str) -> Evaluate:
     if name.startswith("_"):
         return lambda state: nothing
 
-    def look(state: Rendering) -> Any:
+    def look(state: Rendering) -> object:
         for block in reversed(state.blocks):
             if name in block:
                 return block[name]
@@ -204,7 +204,7 @@ def _filter(node: Filter, left: Evaluate, names: TemplatePaths) -> Evaluate:
         names.read(("now",))
     lenient = name in ACCEPTS_UNDEFINED
 
-    def evaluate(state: Rendering) -> Any:
+    def evaluate(state: Rendering) -> object:
         state.spend(NODE_WORK)
         value = left(state)
         if not lenient and state.strict and isinstance(value, Undefined):
@@ -220,7 +220,7 @@ def _filter(node: Filter, left: Evaluate, names: TemplatePaths) -> Evaluate:
     return evaluate
 
 
-def _require_defined(value: Any, state: Rendering) -> Any:
+def _require_defined(value: object, state: Rendering) -> object:
     if isinstance(value, Undefined):
         if state.strict:
             raise undefined_error(value)

@@ -59,29 +59,29 @@ def _like(source: Any, found: Items) -> Items:
     return Messages(found) if isinstance(source, Messages) else found
 
 
-def _field(value: Any, key: Any) -> Any:
+def _field(value: Any, key: object) -> object:
     found = item(value, key)
     return None if found is MISSING else found
 
 
-def _first(state: Rendering, value: Any, count: Any = None) -> Any:
+def _first(state: Rendering, value: object, count: object = None) -> object:
     if count is None:
         return _end(value, "first")
     return _like(value, _as_list(value)[: max(0, integer(count))])
 
 
-def _last(state: Rendering, value: Any, count: Any = None) -> Any:
+def _last(state: Rendering, value: object, count: object = None) -> object:
     if count is None:
         return _end(value, "last")
     found, wanted = _as_list(value), max(0, integer(count))
     return _like(value, found[max(0, len(found) - wanted) :])
 
 
-def _end(value: Any, key: str) -> Any:
+def _end(value: Any, key: str) -> object:
     return _field(value, key) if isinstance(value, list | tuple | range) else None
 
 
-def _as_list(value: Any) -> Items:
+def _as_list(value: object) -> Items:
     if value is None or isinstance(value, Undefined):
         return []
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def _as_list(value: Any) -> Items:
     raise TemplateFailed("not a list", got=type(value).__name__[:80])
 
 
-def _slice(state: Rendering, value: Any, start: Any, length: Any = 1) -> Any:
+def _slice(state: Rendering, value: Any, start: Any, length: Any = 1) -> object:
     whole = items(value, state) if isinstance(value, list | tuple | range) else text(value, state)
     begin, size = integer(start), max(0, integer(length))
     begin = begin if begin >= 0 else max(0, len(whole) + begin)
@@ -101,11 +101,11 @@ def _slice(state: Rendering, value: Any, start: Any, length: Any = 1) -> Any:
     return state.check_size(found) if isinstance(found, str) else _like(value, found)
 
 
-def _reverse(state: Rendering, value: Any) -> Items:
+def _reverse(state: Rendering, value: object) -> Items:
     return _like(value, items(value, state)[::-1])
 
 
-def _split(state: Rendering, value: Any, separator: Any) -> Items:
+def _split(state: Rendering, value: object, separator: object) -> Items:
     whole, mark = text(value, state), text(separator, state)
     state.spend(len(whole))
     if not whole or whole == mark:
@@ -115,21 +115,21 @@ def _split(state: Rendering, value: Any, separator: Any) -> Items:
     return parts
 
 
-def _join(state: Rendering, value: Any, separator: Any = " ") -> str:
+def _join(state: Rendering, value: object, separator: object = " ") -> str:
     parts = [text(each, state) for each in items(value, state)]
     return state.check_size(join_texts(parts, text(separator, state)))
 
 
-def _bullets(state: Rendering, value: Any) -> str:
+def _bullets(state: Rendering, value: object) -> str:
     lines = [text(each, state).replace("\n", "\n  ") for each in items(value, state)]
     return state.check_size(join_texts([f"- {line}" for line in lines], "\n"))
 
 
-def _concat(state: Rendering, value: Any, more: Any) -> Items:
+def _concat(state: Rendering, value: object, more: object) -> Items:
     return _like(value, [*items(value, state), *items(more, state)])
 
 
-def _order(each: Any, state: Rendering, *, natural: bool) -> tuple[int, Any]:
+def _order(each: object, state: Rendering, *, natural: bool) -> tuple[int, Any]:
     """Numbers before texts before nothing, so that any list has an order."""
     if each is None or isinstance(each, Undefined):
         return (2, "")
@@ -141,7 +141,7 @@ def _order(each: Any, state: Rendering, *, natural: bool) -> tuple[int, Any]:
 
 
 def _sorting(*, natural: bool) -> Callable[..., Items]:
-    def run(state: Rendering, value: Any, key: Any = None) -> Items:
+    def run(state: Rendering, value: object, key: object = None) -> Items:
         found = items(value, state)
         state.spend(ITEM_WORK * 4 * len(found))
         values = found if key is None else [_field(each, key) for each in found]
@@ -152,39 +152,39 @@ def _sorting(*, natural: bool) -> Callable[..., Items]:
     return run
 
 
-def _matches(each: Any, key: Any, wanted: Any, state: Rendering) -> bool:
+def _matches(each: object, key: object, wanted: object, state: Rendering) -> bool:
     found = _field(each, key)
     return is_true(found) if wanted is None else same(found, wanted, state=state)
 
 
-def _where(state: Rendering, value: Any, key: Any, wanted: Any = None) -> Items:
+def _where(state: Rendering, value: object, key: object, wanted: object = None) -> Items:
     found = items(value, state)
     return _like(value, [each for each in found if _matches(each, key, wanted, state)])
 
 
-def _reject(state: Rendering, value: Any, key: Any, wanted: Any = None) -> Items:
+def _reject(state: Rendering, value: object, key: object, wanted: object = None) -> Items:
     found = items(value, state)
     return _like(value, [each for each in found if not _matches(each, key, wanted, state)])
 
 
-def _find(state: Rendering, value: Any, key: Any, wanted: Any = None) -> Any:
+def _find(state: Rendering, value: object, key: object, wanted: object = None) -> object:
     found = items(value, state)
     return next((each for each in found if _matches(each, key, wanted, state)), None)
 
 
-def _has(state: Rendering, value: Any, key: Any, wanted: Any = None) -> bool:
+def _has(state: Rendering, value: object, key: object, wanted: object = None) -> bool:
     return any(_matches(each, key, wanted, state) for each in items(value, state))
 
 
-def _map(state: Rendering, value: Any, key: Any) -> Items:
+def _map(state: Rendering, value: object, key: object) -> Items:
     return [_field(each, key) for each in items(value, state)]
 
 
-def _compact(state: Rendering, value: Any) -> Items:
+def _compact(state: Rendering, value: object) -> Items:
     return _like(value, [each for each in items(value, state) if each is not None])
 
 
-def _uniq(state: Rendering, value: Any, key: Any = None) -> Items:
+def _uniq(state: Rendering, value: object, key: object = None) -> Items:
     seen: set[Any] = set()
     kept: Items = []
     for each in items(value, state):
@@ -196,7 +196,7 @@ def _uniq(state: Rendering, value: Any, key: Any = None) -> Items:
     return _like(value, kept)
 
 
-def _sum(state: Rendering, value: Any, key: Any = None) -> int | float:
+def _sum(state: Rendering, value: object, key: object = None) -> int | float:
     found = items(value, state)
     numbers = [number(each if key is None else _field(each, key)) for each in found]
     if all(isinstance(each, int) for each in numbers):
@@ -204,7 +204,7 @@ def _sum(state: Rendering, value: Any, key: Any = None) -> int | float:
     return float(sum(decimal(each) for each in numbers))
 
 
-def _size(state: Rendering, value: Any) -> int:
+def _size(state: Rendering, value: object) -> int:
     if isinstance(value, str | list | tuple | range | Mapping):
         return len(cast("Items", value))
     if value is None or isinstance(value, bool | int | float | Undefined):
@@ -215,7 +215,7 @@ def _size(state: Rendering, value: Any) -> int:
     raise not_data(value)
 
 
-def _default(state: Rendering, value: Any, other: Any = "", *, allow_false: Any = False) -> Any:
+def _default(state: Rendering, value: object, other: object = "", *, allow_false: object = False) -> object:
     """The other value where this one is undefined, null, false, or an empty text or collection."""
     if value is False and is_true(allow_false):
         return value
@@ -223,7 +223,7 @@ def _default(state: Rendering, value: Any, other: Any = "", *, allow_false: Any 
     return other if not spaces and is_blank(value) else value
 
 
-def _json(state: Rendering, value: Any, indent: Any = None) -> str:
+def _json(state: Rendering, value: object, indent: object = None) -> str:
     return to_json(value, state, indent=None if indent is None else min(8, max(0, integer(indent))))
 
 

@@ -83,7 +83,7 @@ def _truncated_words(whole: str, count: int, end: str) -> str:
 
 
 def _one_text(function: Callable[[str], str]) -> Filter:
-    def run(state: Rendering, value: Any) -> str:
+    def run(state: Rendering, value: object) -> str:
         whole = text(value, state)
         state.spend(len(whole))
         return state.check_size(function(whole))
@@ -92,7 +92,7 @@ def _one_text(function: Callable[[str], str]) -> Filter:
 
 
 def _two_texts(function: Callable[[str, str], str]) -> Filter:
-    def run(state: Rendering, value: Any, argument: Any) -> str:
+    def run(state: Rendering, value: object, argument: object) -> str:
         whole = text(value, state)
         state.spend(len(whole))
         return state.check_size(function(whole, text(argument, state)))
@@ -103,7 +103,7 @@ def _two_texts(function: Callable[[str, str], str]) -> Filter:
 def _three_texts(function: Callable[[str, str, str], str]) -> Filter:
     """The third is empty if it is left out."""
 
-    def run(state: Rendering, value: Any, argument: Any, more: Any = "") -> str:
+    def run(state: Rendering, value: object, argument: object, more: object = "") -> str:
         whole = text(value, state)
         state.spend(len(whole))
         return state.check_size(function(whole, text(argument, state), text(more, state)))
@@ -111,19 +111,19 @@ def _three_texts(function: Callable[[str, str, str], str]) -> Filter:
     return run
 
 
-def _truncate(state: Rendering, value: Any, size: Any = 50, end: Any = "...") -> str:
+def _truncate(state: Rendering, value: object, size: object = 50, end: object = "...") -> str:
     whole = text(value, state)
     return state.check_size(_truncate_text(whole, integer(size), text(end, state)))
 
 
-def _truncatewords(state: Rendering, value: Any, count: Any = 15, end: Any = "...") -> str:
+def _truncatewords(state: Rendering, value: object, count: object = 15, end: object = "...") -> str:
     whole = text(value, state)
     state.spend(len(whole))
     count = min(integer(count), TEXT_CHARS_MAX)
     return state.check_size(_truncated_words(whole, count, text(end, state)))
 
 
-def number(value: Any) -> Number:
+def number(value: object) -> Number:
     """A number, or the number that a text spells; 0 for anything else, as in Liquid."""
     if isinstance(value, bool):
         return 0
@@ -141,7 +141,7 @@ def number(value: Any) -> Number:
     return 0
 
 
-def integer(value: Any) -> int:
+def integer(value: object) -> int:
     """A whole number. Errors: `TemplateFailed` for anything that is none and spells none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return check_integer(value)
@@ -163,7 +163,7 @@ def decimal(value: Number) -> Decimal:
 def _numbers(whole: Callable[[int, int], int], other: Callable[[Decimal, Decimal], Decimal]) -> Filter:
     """A filter from a function over integers, and one for when either number has decimals."""
 
-    def run(state: Rendering, value: Any, argument: Any) -> Number:
+    def run(state: Rendering, value: object, argument: object) -> Number:
         left, right = number(value), number(argument)
         if isinstance(left, int) and isinstance(right, int):
             return check_integer(whole(left, right))
@@ -172,24 +172,24 @@ def _numbers(whole: Callable[[int, int], int], other: Callable[[Decimal, Decimal
     return run
 
 
-def _round(state: Rendering, value: Any, digits: Any = 0) -> Number:
+def _round(state: Rendering, value: object, digits: object = 0) -> Number:
     found = number(value)
     places = max(-30, min(30, integer(digits)))
     return check_integer(round(found)) if places == 0 else round(found, places)
 
 
 def _one_number(function: Callable[[Number], Number]) -> Filter:
-    def run(state: Rendering, value: Any) -> Number:
+    def run(state: Rendering, value: object) -> Number:
         return function(number(value))
 
     return run
 
 
-def _at_least(state: Rendering, value: Any, low: Any) -> Number:
+def _at_least(state: Rendering, value: object, low: object) -> Number:
     return max(number(value), number(low))
 
 
-def _at_most(state: Rendering, value: Any, high: Any) -> Number:
+def _at_most(state: Rendering, value: object, high: object) -> Number:
     return min(number(value), number(high))
 
 
@@ -251,7 +251,7 @@ _MONTHS = (
 )
 
 
-def date(state: Rendering, value: Any, form: Any) -> str:
+def date(state: Rendering, value: object, form: object) -> str:
     """A date in a form such as `%Y-%m-%d`. The value is ISO 8601 text, seconds since 1970, or a `now`.
 
     `now` and `today` are what the scope calls `now`. A text that is no date is returned unchanged.
@@ -266,7 +266,7 @@ def date(state: Rendering, value: Any, form: Any) -> str:
     return text(value, state) if moment is None else _format_moment(moment, text(form, state), state)
 
 
-def _moment(value: Any) -> datetime | None:
+def _moment(value: object) -> datetime | None:
     if isinstance(value, str):
         if len(value) > DATE_CHARS_MAX:
             return None

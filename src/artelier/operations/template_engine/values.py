@@ -102,7 +102,7 @@ def undefined_error(value: Undefined) -> TemplateUndefined:
     )
 
 
-def item(value: Any, key: Any) -> Any:
+def item(value: object, key: object) -> Any:
     """Return what a value holds under a key, or `MISSING`. Keys that begin with `_` hold nothing."""
     if isinstance(key, str):
         if key.startswith("_"):
@@ -123,12 +123,12 @@ def item(value: Any, key: Any) -> Any:
     raise not_data(value)
 
 
-def _of_mapping(value: Mapping[str, Any], key: str) -> Any:
+def _of_mapping(value: Mapping[str, Any], key: str) -> object:
     found = value.get(key, MISSING)
     return len(value) if found is MISSING and key == "size" else found
 
 
-def _of_list(value: list[Any], key: Any) -> Any:
+def _of_list(value: list[Any], key: object) -> object:
     if isinstance(key, int) and not isinstance(key, bool):
         return value[key] if -len(value) <= key < len(value) else MISSING
     match key:
@@ -142,22 +142,22 @@ def _of_list(value: list[Any], key: Any) -> Any:
             return MISSING
 
 
-def is_true(value: Any) -> bool:
+def is_true(value: object) -> bool:
     """Return True for all but null, false and undefined, as Liquid does; an empty text is true."""
     return not (value is None or value is False or isinstance(value, Undefined))
 
 
-def is_empty(value: Any) -> bool:
+def is_empty(value: object) -> bool:
     return isinstance(value, str | list | tuple | range | Mapping) and not value
 
 
-def is_blank(value: Any) -> bool:
+def is_blank(value: object) -> bool:
     if isinstance(value, str):
         return not value or value.isspace()
     return not is_true(value) or is_empty(value)
 
 
-def same(left: Any, right: Any, *, state: Rendering, depth: int = 0) -> bool:
+def same(left: object, right: object, *, state: Rendering, depth: int = 0) -> bool:
     """Equality of data: true is not 1, and a named value equals its name."""
     state.spend(ITEM_WORK)
     left, right = _comparable(left), _comparable(right)
@@ -186,7 +186,7 @@ def same(left: Any, right: Any, *, state: Rendering, depth: int = 0) -> bool:
     return False
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> object:
     if isinstance(value, Named):
         return value.name
     return None if isinstance(value, Undefined) else value
@@ -221,7 +221,7 @@ def text(value: Any, state: Rendering) -> str:
     return to_json(value, state)
 
 
-def is_message(value: Any) -> bool:
+def is_message(value: object) -> bool:
     """Return True if a value looks like a message: a mapping with a text `role` and some `content`."""
     return (
         isinstance(value, Mapping)
@@ -259,7 +259,7 @@ def to_json(value: Any, state: Rendering, *, indent: int | None = None) -> str:
     return state.check_size(json.dumps(data, ensure_ascii=False, indent=indent))
 
 
-def plain(value: Any, state: Rendering, depth: int = 0) -> Any:
+def plain(value: object, state: Rendering, depth: int = 0) -> Any:
     """The value as JSON data; what is undefined is null. Its size is counted before it is written."""
     state.spend(ITEM_WORK)
     if value is None or isinstance(value, bool | Undefined):
@@ -285,7 +285,7 @@ def plain(value: Any, state: Rendering, depth: int = 0) -> Any:
     raise not_data(value)
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if isinstance(key, str):
         return key
     raise not_data(key)
@@ -310,11 +310,11 @@ def is_below(left: Any, right: Any, state: Rendering, *, or_same: bool = False) 
     )
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def contains(whole: Any, part: Any, state: Rendering) -> bool:
+def contains(whole: object, part: object, state: Rendering) -> bool:
     """A text in a text, an item in a list, a key in a mapping; false for any other value."""
     if isinstance(whole, Undefined):
         if state.strict:

@@ -86,7 +86,7 @@ def path_problem(path: str) -> str | None:
     return None
 
 
-def pointer_problem(pointer: Any) -> str | None:
+def pointer_problem(pointer: object) -> str | None:
     """Return what is wrong with a JSON Pointer (RFC 6901)."""
     if not isinstance(pointer, str):
         return "a JSON Pointer is a text"
@@ -203,7 +203,7 @@ _Any = Annotated[JsonPatchForm | RegexForm | CaseForm | TrimForm | ExtractForm, 
 _STEPS: TypeAdapter[Any] = TypeAdapter(Annotated[list[_Any], Field(max_length=STEPS_MAX)])
 
 
-def read(raw: Any) -> tuple[Step, ...]:
+def read(raw: object) -> tuple[Step, ...]:
     """Errors: `InvalidRequest` with all problems; fact `problems`, a list of `{path, message}`."""
     if isinstance(raw, tuple):
         raw = list(cast("tuple[Any, ...]", raw))

@@ -76,7 +76,7 @@ class TransformTooLarge(TransformFailed):
 _FAILURES = {"no_match": TransformNoMatch, "timeout": TransformTimeout, "too_large": TransformTooLarge}
 
 
-def parse_steps(raw: Any) -> tuple[Step, ...]:
+def parse_steps(raw: object) -> tuple[Step, ...]:
     """The steps of a list of objects `{"op": ..., ...}`.
 
     Errors: `InvalidRequest` that lists all problems; fact `problems`, a list of `{path, message}`.
@@ -86,7 +86,7 @@ def parse_steps(raw: Any) -> tuple[Step, ...]:
     return read(raw)
 
 
-async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) -> Any:
+async def apply(steps: Sequence[Step], value: object, *, time_s: float = TIME_S) -> Any:
     """The value after all steps; the one that was given is not changed.
 
     Shapes: `value` is JSON data of at most 4 MiB (NaN counts as null), the result of at most 1 MiB.
@@ -105,7 +105,7 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
         raise
 
 
-def _apply(asking: Question, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
+def _apply(asking: Question, steps: Sequence[Step], value: object, *, time_s: float) -> object:
     """Apply steps to a value. Call it in a thread: encoding a large value takes a while as well."""
     from artelier.child import ChildStopped
 
@@ -126,7 +126,7 @@ def _are_linear(steps: Sequence[Step]) -> bool:
     return all(isinstance(step, Case | Trim) for step in steps)
 
 
-def _data(value: Any) -> tuple[Any, int]:
+def _data(value: object) -> tuple[Any, int]:
     """The value as JSON data of its own, and its size in bytes."""
     try:
         encoded = msgspec.json.encode(value)
@@ -144,7 +144,7 @@ def _data(value: Any) -> tuple[Any, int]:
         raise TransformFailed("the value is nested too deeply") from None
 
 
-def _direct(steps: Sequence[Step], data: Any) -> Any:
+def _direct(steps: Sequence[Step], data: object) -> object:
     from artelier.operations.transforms.steps import TransformFailure
     from artelier.operations.transforms.worker.step_runner import run
 

@@ -433,7 +433,7 @@ def _custom(fact: Fact) -> dict[str, Any]:
     return {"name": fact.kind, "value": value}
 
 
-def _plain(text: str) -> Any:
+def _plain(text: str) -> object:
     """JSON as what it is; any other text as text."""
     if text[:1] not in ("{", "["):
         return text

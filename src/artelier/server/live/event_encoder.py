@@ -284,7 +284,7 @@ def _shortened_json(content: bytes) -> str:
     return _cut(text, TEXT_CHARS_MAX)
 
 
-def _prune(value: Any, *, chars: int, items: int, depth: int) -> Any:
+def _prune(value: object, *, chars: int, items: int, depth: int) -> object:
     if isinstance(value, str):
         return _cut(value, chars)
     if isinstance(value, dict | list) and not depth:
@@ -313,7 +313,7 @@ def _may_be_told(data: dict[str, Any], field: str) -> bool:
     return Access.check("read", OPERATOR, written).allowed
 
 
-def of_operation(key: Any) -> bool:
+def of_operation(key: object) -> bool:
     """Return True if a step belongs to an operation; its key then has the hook as one segment."""
     return isinstance(key, str) and any(segment in HOOKS for segment in key.split("/"))
 

@@ -120,7 +120,7 @@ def _instructions() -> str:
     return place.read_text("utf-8").strip()
 
 
-def _tool_result(value: Any, *, is_error: bool = False) -> types.CallToolResult:
+def _tool_result(value: object, *, is_error: bool = False) -> types.CallToolResult:
     """The value twice: for clients that read data, and for those that only read text."""
     raw = msgspec.json.encode(value)
     return types.CallToolResult(

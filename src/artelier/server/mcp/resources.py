@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -72,7 +71,7 @@ async def read(artifacts: Artifacts, uri: str) -> types.ReadResourceResult:
     return types.ReadResourceResult(contents=[_contents(uri, artifact.content)])
 
 
-def _contents(uri: str, content: Any) -> types.TextResourceContents | types.BlobResourceContents:
+def _contents(uri: str, content: object) -> types.TextResourceContents | types.BlobResourceContents:
     if isinstance(content, bytes):
         _fits(len(content))
         data = base64.b64encode(content).decode()

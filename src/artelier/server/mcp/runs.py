@@ -182,7 +182,7 @@ class RunDesk:
         await self._runs.cancel(run_id, note=note, by=self._principal)
         return await self._standing(run_id)
 
-    async def signal_run(self, run_id: str, name: str, data: Any = None) -> dict[str, Any]:
+    async def signal_run(self, run_id: str, name: str, data: object = None) -> dict[str, Any]:
         """Hand data to a run that waits for a signal of this name, or will."""
         data = self._runs.services.escape_placeholders(self._tenant, data)
         await self._runs.signal(run_id, name, data, by=self._principal)

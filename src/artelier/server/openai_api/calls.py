@@ -26,6 +26,7 @@ from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
 from artelier.ids import OPERATOR, check_run_id
 from artelier.kernel import ModelResult
 from artelier.kernel.queries.steps import step_of
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log.blobs import make_blob
 from artelier.ports.model import ChatMessage, ModelReply, Part
 from artelier.server.openai_api.replies import ProgramAnswer, answer_of
@@ -267,7 +268,7 @@ def _options(asked: AskedCall, place: CallPlace) -> dict[str, Any]:
     }
 
 
-def now_s(desk: TenantKernel) -> int:
+def now_s(desk: TenantScope) -> int:
     return desk.services.clock.now_us() // 1_000_000
 
 

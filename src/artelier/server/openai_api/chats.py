@@ -15,6 +15,7 @@ from artelier.app import TenantKernel
 from artelier.chat import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import External, NotFound
+from artelier.kernel.queries import reports
 from artelier.operations.profile.store import KIND, SHIPPED
 from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands
@@ -129,7 +130,7 @@ async def _answer(
     if reply is None or end["status"] == "failed":
         why = end.get("message") or end.get("reason") or end["status"]
         raise TurnFailed(f"the turn has no answer: {why}"[:500], hint=f"Look at run {run_id}.")
-    shown = await session.desk.show(run_id)
+    shown = await reports.show_run(session.desk.services, session.desk.id, run_id)
     usage = shown["usage"]
     return ProgramAnswer(
         run_id=run_id,

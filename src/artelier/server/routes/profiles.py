@@ -13,8 +13,8 @@ from artelier.operations.profile.operation_profile import (
     parse_profile,
 )
 from artelier.operations.profile.profile_reader import load_profile
-from artelier.operations.profile.store import KIND, SHIPPED, read_profile, save_profile
-from artelier.server.deps import Actor, Desk, Signed, artifacts_of
+from artelier.operations.profile.store import KIND, SHIPPED, read_profile, save_content
+from artelier.server.deps import Actor, Desk, artifacts_of
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
 from artelier.server.wire.artifacts import ArtifactVersion
@@ -64,7 +64,7 @@ async def validate(desk: Desk, body: wire.ProfileBody) -> wire.Validated:
 async def save(desk: Desk, actor: Actor, body: wire.ProfileBody) -> wire.ProfileSaved:
     """Store a profile under its `profile_id`, if nothing is wrong with it; unchanged it gets no version."""
     profile = await asyncio.to_thread(parse_profile, body.profile)
-    ref = await save_profile(Signed(desk, actor), profile.profile_id, profile.data())
+    ref = await save_content(artifacts_of(desk, actor), profile.profile_id, KIND, profile.data())
     return wire.ProfileSaved(ref=ref, profile_id=profile.profile_id)
 
 

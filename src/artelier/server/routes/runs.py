@@ -112,7 +112,7 @@ async def diff(
 @router.get("/{run_id}/manifest")
 async def manifest(desk: Desk, run_id: str, step: Step) -> wire.ManifestOut:
     """Return what a prompt was made of: sections with tokens, source and reason, and what was left out."""
-    return wire.ManifestOut.model_validate(await manifest_of(desk, run_id, step))
+    return await manifest_of(desk, run_id, step)
 
 
 @router.get("/{run_id}/prompt", responses={200: {"content": {"application/json": {}}}})
@@ -124,7 +124,7 @@ async def prompt(desk: Desk, run_id: str, step: Step) -> Response:
 @router.get("/{run_id}/prompt/diff")
 async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptDiff:
     """Return how two prompts differ, and what ended the prefix that a provider can cache."""
-    return wire.PromptDiff.model_validate(await diff_of(desk, run_id, a, b))
+    return await diff_of(desk, run_id, a, b)
 
 
 # Steering

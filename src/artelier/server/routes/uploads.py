@@ -159,7 +159,7 @@ def _subject(form: FormData) -> str:
     return check_subject(subject) if subject else ""
 
 
-async def _file(part: Any) -> File:
+async def _file(part: object) -> File:
     if not isinstance(part, UploadFile):
         raise InvalidRequest("a part called file is no file", expected="one with a filename")
     held = part.file

@@ -21,7 +21,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.ids import check_tenant
@@ -94,7 +94,7 @@ class Users:
             )
         found: dict[str, User] = {}
         for number, row in enumerate(rows[: USERS_MAX + 1], start=1):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - checked next
-            user = _user(row, number)
+            user = _user(cast("object", row), number)
             if user.name in found:
                 raise InvalidConfig("two users have one name", got=user.name)
             found[user.name] = user
@@ -133,7 +133,7 @@ class Users:
         return user if is_right and stored is not _NOBODY else None
 
 
-def _user(row: Any, number: int) -> User:
+def _user(row: object, number: int) -> User:
     what = f"user {number}"
     if not isinstance(row, dict):
         raise InvalidConfig(f"{what} is no table", expected="[[users]]")
@@ -174,7 +174,7 @@ def _user(row: Any, number: int) -> User:
     return User(name=name, role=role, tenants=tuple(tenants), password=password, tokens=tokens)
 
 
-def _texts(value: Any, what: str) -> tuple[str, ...]:
+def _texts(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InvalidConfig(f"{what} are missing or no list", expected="a list of texts")
     items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType] - each is checked

@@ -309,7 +309,7 @@ class InvocationResult(ResponseModel):
     """Calls of helpers within it."""
 
 
-def content_of(content: Any, media: Media | None) -> Any:
+def content_of(content: object, media: Media | None) -> Any:
     """Content as the store takes it. Errors: `InvalidRequest`."""
     if media == "bytes":
         if not isinstance(content, str):

@@ -154,7 +154,7 @@ class TaskChange(RequestBody):
     max_iterations: int | None = Field(default=None, ge=1, le=ITERATIONS_MAX)
 
 
-def _readable(value: Any, handler: ValidatorFunctionWrapHandler) -> Plan | None:
+def _readable(value: object, handler: ValidatorFunctionWrapHandler) -> Plan | None:
     try:
         return handler(value)
     except ValidationError:

@@ -255,7 +255,7 @@ def _make_society(
     caps: dict[tuple[str, int], int] = {}
 
     def noting(rule: Callable[[Facts], Act]) -> Callable[[dict[str, Any]], Any]:
-        def decide(facts: dict[str, Any]) -> Any:
+        def decide(facts: dict[str, Any]) -> object:
             act = rule(facts)
             if act is not None and "price_max" in act:
                 caps[facts["agent_id"], facts["tick"]] = act["price_max"]

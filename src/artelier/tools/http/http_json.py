@@ -360,7 +360,7 @@ def http_json_tool(
         url: str,
         ctx: ToolContext,
         method: Method = "GET",
-        body: Any = None,
+        body: object = None,
         headers: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """Ask a server for JSON (GET), or send it JSON (POST, PUT, PATCH, DELETE); only servers on the

@@ -105,7 +105,7 @@ class ArgumentSchema:
         self.schema: dict[str, Any] = _readable(raw)
         self._validator: Any = None
 
-    def check(self, arguments: Any, *, tool: str) -> dict[str, Any]:
+    def check(self, arguments: object, *, tool: str) -> dict[str, Any]:
         """The arguments as JSON data that fits. Errors: `InvalidArguments`, for a model to act on."""
         plain, size_bytes = _object(arguments, tool=tool)
         if self._validator is None:
@@ -146,7 +146,7 @@ def _short(message: str) -> str:
     return visible(message, chars_max=240)
 
 
-def _object(arguments: Any, *, tool: str) -> tuple[dict[str, Any], int]:
+def _object(arguments: object, *, tool: str) -> tuple[dict[str, Any], int]:
     """The arguments, and their bytes as JSON."""
     expected = "a JSON object with the tool's parameters as keys"
     try:
@@ -202,7 +202,7 @@ def _readable(raw: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _clean(node: Any, depth: int) -> Any:
+def _clean(node: object, depth: int) -> Any:
     if depth > SCHEMA_DEPTH_MAX:
         raise Unfit(f"its schema is nested deeper than {SCHEMA_DEPTH_MAX} levels")
     if isinstance(node, list):
@@ -253,7 +253,7 @@ def _validator(schema: dict[str, Any], dialect: object) -> Any:
 
 
 def _count_work(function: Keyword) -> Keyword:
-    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    def check(validator: object, value: object, instance: object, schema: object) -> Iterator[Any]:
         left = _work.get()
         left[0] -= 1
         if left[0] < 0:
@@ -271,7 +271,7 @@ def _guard(name: str, function: Keyword) -> Keyword:
     if may_try is None:
         return function
 
-    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[Any]:
+    def check(validator: object, value: object, instance: object, schema: object) -> Iterable[Any]:
         if not may_try(value, instance, schema):
             return ()
         return function(validator, value, instance, schema) or ()
@@ -296,7 +296,7 @@ def _quick(pattern: object, text: str) -> Pattern | None:
     return compiled
 
 
-def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+def _pattern(validator: object, value: object, instance: object, schema: object) -> Iterator[Any]:
     if isinstance(instance, str) and (compiled := _quick(value, instance)) is not None:
         if not compiled.search(instance):
             yield _misfit(f"{instance!r} does not match {value!r}")
@@ -350,11 +350,11 @@ def _misfit(message: str) -> Any:
     return import_module("jsonschema.exceptions").ValidationError(message)
 
 
-def _may_compare(value: Any, instance: Any, schema: Any) -> bool:
+def _may_compare(value: object, instance: object, schema: object) -> bool:
     return isinstance(instance, list) and len(cast("list[Any]", instance)) <= COMPARED_MAX
 
 
-def _never(value: Any, instance: Any, schema: Any) -> bool:
+def _never(value: object, instance: object, schema: object) -> bool:
     return False
 
 

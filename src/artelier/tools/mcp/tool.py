@@ -84,7 +84,7 @@ class McpTool:
             return None
         return lambda arguments, result, context: undo_with(hook, arguments, result, context)
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         """The arguments as JSON data that fits the server's schema. Errors: `InvalidArguments`."""
         return self._listed.arguments.check(arguments, tool=self.name)
 

@@ -64,7 +64,7 @@ def _run_timed(time_s: float, work: Callable[[], bytes]) -> tuple[bytes, bool]:
     return answer, True
 
 
-def _encode(value: Any, *, bytes_max: int) -> bytes:
+def _encode(value: object, *, bytes_max: int) -> bytes:
     encoded = msgspec.json.encode({"value": value})
     if len(encoded) - len(b'{"value":}') > bytes_max:
         raise TransformFailure("too_large", "the result is too large")

@@ -15,7 +15,7 @@ from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
-def apply_patch(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
+def apply_patch(document: object, patch: Sequence[Mapping[str, Any]]) -> Any:
     """The document after all operations. Errors: `Failure` that says which can't be done."""
     for at, operation in enumerate(patch):
         try:
@@ -25,7 +25,7 @@ def apply_patch(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
     return document
 
 
-def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
+def _apply(document: object, operation: Mapping[str, Any]) -> Any:
     name, path = operation["op"], _tokens(operation["path"])
     match name:
         case "add":
@@ -47,7 +47,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
             return _move(document, _tokens(operation["from"]), path)
 
 
-def _move(document: Any, source: list[str], path: list[str]) -> Any:
+def _move(document: object, source: list[str], path: list[str]) -> Any:
     if path[: len(source)] == source and len(path) > len(source):
         raise TransformFailure("error", "a value can't move into itself")
     value = _find(document, source)
@@ -71,7 +71,7 @@ def _at(items: list[Any], token: str, *, end: int) -> int:
     return int(token)
 
 
-def _find(document: Any, path: list[str]) -> Any:
+def _find(document: object, path: list[str]) -> Any:
     for token in path:
         if isinstance(document, dict) and token in document:
             document = cast("dict[str, Any]", document)[token]
@@ -83,7 +83,7 @@ def _find(document: Any, path: list[str]) -> Any:
     return document
 
 
-def _add(document: Any, path: list[str], value: Any) -> Any:
+def _add(document: object, path: list[str], value: object) -> Any:
     if not path:
         return value
     parent, last = _find(document, path[:-1]), path[-1]
@@ -97,7 +97,7 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
     return document
 
 
-def _replace_at(document: Any, path: list[str], value: Any) -> Any:
+def _replace_at(document: object, path: list[str], value: object) -> Any:
     if not path:
         return value
     parent = _find(document, path[:-1])
@@ -105,7 +105,7 @@ def _replace_at(document: Any, path: list[str], value: Any) -> Any:
     return document
 
 
-def _remove(document: Any, path: list[str]) -> None:
+def _remove(document: object, path: list[str]) -> None:
     if not path:
         raise TransformFailure("error", "the whole can't be removed")
     _find(document, path)
@@ -113,7 +113,7 @@ def _remove(document: Any, path: list[str]) -> None:
     del parent[path[-1] if isinstance(parent, dict) else int(path[-1])]
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     """Equality of JSON: true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -131,7 +131,7 @@ _WORD = re.compile(r"\S+")
 _SENTENCE = re.compile(r"(\A\s*|[.!?]\s+)(\w)")
 
 
-def run(steps: Sequence[Step], value: Any) -> Any:
+def run(steps: Sequence[Step], value: object) -> Any:
     """The value after all steps; it may be changed in place. Errors: `Failure` with the step."""
     for at, step in enumerate(steps):
         try:
@@ -142,7 +142,7 @@ def run(steps: Sequence[Step], value: Any) -> Any:
     return value
 
 
-def _run(step: Step, value: Any) -> Any:
+def _run(step: Step, value: object) -> Any:
     match step:
         case JsonPatch():
             return apply_patch(_document(value), step.patch)
@@ -157,13 +157,13 @@ def _run(step: Step, value: Any) -> Any:
             return _extract(step, value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TransformFailure("error", f"a text is needed, not {_kind(value)}")
     return value
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     match value:
         case None:
             return "null"
@@ -182,7 +182,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _document(value: Any) -> Any:
+def _document(value: object) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -223,7 +223,7 @@ def _change_case(text: str, to: str) -> str:
             return _SENTENCE.sub(lambda found: found[1] + found[2].upper(), text.lower())
 
 
-def _extract(step: Extract, value: Any) -> Any:
+def _extract(step: Extract, value: object) -> Any:
     found = _groups(step, _text(value)) if step.regex is not None else _nodes(step, value)
     if step.many:
         return list(found)
@@ -240,7 +240,7 @@ def _groups(step: Extract, text: str) -> Iterator[str]:
             raise TransformFailure("error", "the pattern has no such group") from None
 
 
-def _nodes(step: Extract, value: Any) -> Iterator[Any]:
+def _nodes(step: Extract, value: object) -> Iterator[Any]:
     from jsonpath import JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 

@@ -84,7 +84,7 @@ async def change(desk: Desk, by: Actor, id: str, asked: wire.AgentChange) -> wir
 @router.get("/{id}/next-prompt", operation_id="agents_next_prompt")
 async def next_prompt(desk: Desk, id: str) -> wire.Ahead:
     """Return what its next decision would be asked, by section. Nothing is recorded, nothing called."""
-    return wire.Ahead.model_validate(await looked_ahead(desk, id))
+    return await looked_ahead(desk, id)
 
 
 # What people tell it

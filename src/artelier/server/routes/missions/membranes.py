@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
+from artelier.missions.membranes import MembraneView
 from artelier.missions.mission_agents import change_membrane
 from artelier.server.deps import Actor, Desk, check_mission, new_id
 from artelier.server.routes import resource
@@ -25,13 +26,13 @@ async def list_(
     limit: Limit = 100,
 ) -> Page[wire.MembraneLine]:
     """Membranes, of one mission by id or else all in the order of their making."""
-    found: list[dict[str, Any]] = []
+    found: list[MembraneView] = []
     while len(found) <= limit:
         page = await desk.membranes.list(mission, limit=limit + 1, after=after)
         if not page:
             break
-        found, after = [*found, *page], page[-1]["id"]
-    following = found[limit - 1]["id"] if len(found) > limit else None
+        found, after = [*found, *page], page[-1].id
+    following = found[limit - 1].id if len(found) > limit else None
     return Page[wire.MembraneLine].model_validate({"items": found[:limit], "next": following})
 
 

@@ -69,13 +69,17 @@ async def _written(desk: Desk, id: str, version: int) -> Written | None:
 
 async def _show_steering(desk: Desk, id: str) -> wire.SteeringShown:
     found = await SteeringStore(desk).show(id)
-    changed = await _written(desk, found["id"], found["version"])
-    in_force = Steering.parse(found["in_force"])
+    changed = await _written(desk, found.id, found.version)
     return wire.SteeringShown.model_validate(
         {
-            **found,
-            "policy_in_force": _policy(in_force),
-            "from_iteration": await _from(desk, found["about"]),
+            "id": found.id,
+            "about": found.about,
+            "version": found.version,
+            **found.steering.content(),
+            "policy": found.policy,
+            "in_force": found.in_force.content(),
+            "policy_in_force": _policy(found.in_force),
+            "from_iteration": await _from(desk, found.about),
             "changed_us": changed.at_us if changed else None,
             "changed_by": changed.by if changed else None,
         }
@@ -87,7 +91,7 @@ async def _from(desk: Desk, about: str) -> list[wire.InForceFrom]:
     artifact = await desk.as_principal(OPERATOR).artifacts.read(about.removesuffix(SUFFIX))
     agents = [about]
     if artifact.kind == "membrane":
-        agents = (await desk.membranes.show(about))["members"][:MEMBERS_MAX]
+        agents = (await desk.membranes.show(about)).members[:MEMBERS_MAX]
     comes = [await upcoming(desk, agent) for agent in agents]
     return [
         wire.InForceFrom(agent=one.agent, task=one.task, iteration=one.iteration, is_begun=one.is_begun)
