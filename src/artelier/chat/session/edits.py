@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key
