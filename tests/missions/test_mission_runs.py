@@ -529,10 +529,7 @@ def test_a_plan_shares_what_was_there_before(tmp_path: Path) -> None:
             assert mission["status"] == "completed"
             read = await desk.as_principal("m1/by-a").artifacts.read("notes")
             assert read.content == "The key is blue."
-            assert [one["id"] for one in (await desk.membranes.show("m1/study"))["shared"]] == [
-                "m1/out-a",
-                "notes",
-            ]
+            assert [one.id for one in (await desk.membranes.show("m1/study")).shared] == ["m1/out-a", "notes"]
 
     play(scenario())
 

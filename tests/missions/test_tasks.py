@@ -468,7 +468,7 @@ def test_the_budget_of_a_membrane_holds_from_its_making_on(tmp_path: Path) -> No
             await desk.tasks.start("tasks/own", on_wait="return")
             stopped = await desk.tasks.show("tasks/own")
 
-            assert (made["budget_usd"], made["used_microusd"]) == ("0.000001", 0)
+            assert (made.budget_usd, made.used_microusd) == ("0.000001", 0)
             assert (stopped["status"], stopped["reason"]) == ("blocked", "budget_exhausted")
             assert team.asked == []
 
@@ -479,7 +479,7 @@ def test_the_budget_of_a_membrane_holds_from_its_making_on(tmp_path: Path) -> No
 
             assert (await desk.tasks.show("tasks/own"))["status"] == "done"
             spent = (await desk.tasks.show("tasks/own"))["cost_microusd"]
-            assert shown["used_microusd"] == spent > 0
+            assert shown.used_microusd == spent > 0
             (cap, *_) = [event async for event in kernel.events() if event.kind == "limit.set"]
             assert cap.actor == "user:kim"
 

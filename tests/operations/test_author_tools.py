@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import OperationProfile, Session
-from tests.operations.chats import opened, play
+from tests.operations.chats import opened, play, requests_of
 from tests.operations.profiles import template
 
 
@@ -117,11 +117,11 @@ def test_a_history_that_is_cut_begins_with_words_of_the_person(tmp_path: Path) -
     async def run() -> None:
         with opened(tmp_path) as kernel:
             session = await Session.open(kernel, "c", model="m", history_max=4, greetings=["Hi"])
-            port = session.desk.services.model("m").port
+            requests = requests_of(session)
             shown: list[list[str]] = []
             for words in ("one", "two", "three", "four"):
                 await session.generate(words)
-                shown.append([one.text for one in port.requests[-1].messages[1:]])
+                shown.append([one.text for one in requests[-1].messages[1:]])
             assert shown == [
                 ["Hi", "one"],
                 ["Hi", "one", "re: one", "two"],
@@ -129,6 +129,6 @@ def test_a_history_that_is_cut_begins_with_words_of_the_person(tmp_path: Path) -
                 ["three", "re: three", "four"],
             ]
             await session.speak()
-            assert [one.text for one in port.requests[-1].messages[1:3]] == ["three", "re: three"]
+            assert [one.text for one in requests[-1].messages[1:3]] == ["three", "re: three"]
 
     play(run())
