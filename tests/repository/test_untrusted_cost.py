@@ -124,10 +124,10 @@ ALLOWED: dict[str, str] = {
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
-        cli/doctor/provider_checks.py:_skew_s email.utils.parsedate_to_datetime
+        cli/doctor/settings_checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parse tomllib.loads
-        cli/settings/provenance.py:sources tomllib.loads
+        cli/settings/file.py:sources tomllib.loads
         cli/narration/narrator.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
         cli/world/transfer.py:_value json.loads

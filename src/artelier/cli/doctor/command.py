@@ -44,20 +44,20 @@ def doctor(
     """
     if settings:
         return _settings(call)
-    from artelier.cli.doctor import limit_checks, plugin_checks, provider_checks, store_checks
+    from artelier.cli.doctor import settings_checks, store_checks
 
     looks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
         lambda: store_checks.looks(call),
         lambda: _disk(call),
         lambda: _models(call),
-        lambda: plugin_checks.looks(call),
-        lambda: limit_checks.looks(call),
+        lambda: settings_checks.check_plugins(call),
+        lambda: settings_checks.check_limits(call),
         _sandbox,
         _confinement,
         _web,
         lambda: _port(port),
-        lambda: provider_checks.looks(call) if online else [],
+        lambda: settings_checks.check_providers(call) if online else [],
     )
     found = [finding for look in looks for finding in look()]
     is_well = all(finding.status != WRONG for finding in found)
@@ -169,7 +169,7 @@ def _port(port: int) -> list[Finding]:
 
 def _settings(call: CliCall) -> int:
     """Every setting, its value and its source. Errors: as of `load_settings`."""
-    from artelier.cli.settings.provenance import sources
+    from artelier.cli.settings.file import sources
 
     found = sources(call.config, environ=os.environ)
     if call.as_json:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
+
+import msgspec
 
 from artelier.cli.settings.settings import ENVIRONMENT, FILE, Settings
 from artelier.errors import InvalidConfig, NotFound
@@ -45,3 +47,60 @@ def document_settings() -> list[dict[str, Any]]:
     from artelier.cli.settings.schema import rows
 
     return rows()
+
+
+class SettingSource(NamedTuple):
+    """A setting with its value and where it comes from: a line of the file, a variable, or the default."""
+
+    key: str
+    value: str
+    source: str
+
+
+def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSource]:
+    """Return all settings, those with names of the user's (prices, rates) as far as they are set.
+
+    Errors: as of `load_settings`, so that nothing is shown that does not hold.
+    """
+    import tomllib  # like all of this, not needed to load settings
+    from decimal import Decimal
+
+    from artelier.cli.settings.toml_lines import key_lines, line_of
+
+    load_settings(path, environ=environ)
+    file = Path(path or environ.get("ARTELIER_CONFIG") or FILE)
+    raw = file.read_text("utf-8") if file.exists() else ""
+    lines = key_lines(raw)
+    told = dict(_flat((), tomllib.loads(raw, parse_float=Decimal)))
+    found: list[SettingSource] = []
+    for row in document_settings():
+        place = tuple(row["key"].split("."))
+        if "<" in row["key"]:
+            continue
+        variable = row["variable"]
+        if variable and environ.get(variable, "").strip():
+            found.append(SettingSource(row["key"], environ[variable].strip(), variable))
+        elif place in told:
+            where = f"{file}:{line_of(lines, place)}"
+            found.append(SettingSource(row["key"], _format_value(told.pop(place)), where))
+        else:
+            found.append(SettingSource(row["key"], str(row["default"]), "default"))
+        told.pop(place, None)
+    for place, value in told.items():
+        key = ".".join(part if part.isidentifier() else f'"{part}"' for part in place)
+        found.append(SettingSource(key, _format_value(value), f"{file}:{line_of(lines, place)}"))
+    return found
+
+
+def _flat(place: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat((*place, key), cast("dict[str, Any]", value))
+        else:
+            yield (*place, key), value
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
