@@ -153,8 +153,10 @@ async def _people(
         asked["user"] = persona if wish.user is None else {**persona, "name": wish.user}
     elif wish.user is not None:
         asked["user"] = wish.user
-    named = asked.get("user") or ("User" if is_new else await _user_of(desk, wish))
-    user = named if isinstance(named, str) else str(named["name"])
+    user = ""
+    if any(map(is_file, wish.chars)):  # what was erased of a chat does not keep it from being looked at
+        named = asked.get("user") or ("User" if is_new else await _user_of(desk, wish))
+        user = named if isinstance(named, str) else str(named["name"])
     chars: list[str | dict[str, Any]] = []
     for wished in wish.chars:
         _check_character(wished)

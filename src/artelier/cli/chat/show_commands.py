@@ -11,7 +11,7 @@ import msgspec
 
 from artelier.cli import display
 from artelier.cli.chat.slash import COMMANDS, number, slash
-from artelier.errors import NotFound
+from artelier.errors import Erased, MissingKey, NotFound
 
 if TYPE_CHECKING:
     from artelier.chat import Turn
@@ -110,7 +110,7 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     mark = "" if status == "done" else f" ({status})"
     talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
     said, text = await talk.restore_values([turn.user, turn.text])
-    if (await talk.session.settings()).group:
+    if await _is_group(talk):
         persona, speaker = await talk.restore_values([turn.persona, turn.speaker])
         said = f"{persona}: {said}" if said and persona else said
         text = f"{speaker}: {text}" if text and speaker else text
@@ -119,6 +119,14 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
         talk.screen.line(f"> {said}{' (hidden)' if turn.is_hidden else ''}", "bold")
     if text:
         talk.screen.line(f"{text}{' (hidden)' if reply_hidden else ''}")
+
+
+async def _is_group(talk: Talk) -> bool:
+    """Return True if several characters speak; False where nobody can read any more who does."""
+    try:
+        return bool((await talk.session.settings()).group)
+    except (Erased, MissingKey):
+        return False
 
 
 def _plain_turn(turn: Turn) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from artelier.cli.call import CliCall
 from artelier.cli.command import DRAIN_S, DrainS, HealthAddress, alone, command
 
 if TYPE_CHECKING:
+    import asyncio
+
     from artelier.agents import Worker
     from artelier.errors import ArtelierError
     from artelier.kernel import AgentResult
@@ -52,7 +54,10 @@ async def worker(
     schedules, and tasks and turns of chats that nobody has begun. So keep one without. With --health a
     supervisor asks /livez and /readyz, and Prometheus /metrics.
     """
+    import asyncio
+
     from artelier.agents import Worker
+    from artelier.cli.work.sigterm import drain_on_sigterm
     from artelier.kernel.queries.runs import Labels
 
     driven: set[tuple[str, str]] = set()
@@ -73,27 +78,30 @@ async def worker(
 
             url = await stack.enter_async_context(serving(kernel, health, slots=slots))
             call.screen.note(f"health on {url}")
+        told_to_end = asyncio.Event()
+        drain_on_sigterm(told_to_end.set)  # before anybody is told that it works
         if once:
             working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
         else:
             call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
             working = drives.forever()
         try:
-            await _until_told(call, drives, working, drain_s=drain_s)
+            await _until_told(call, drives, working, told_to_end, drain_s=drain_s)
         finally:
             call.screen.note(f"head {await kernel.head()}", "dim")
 
 
 async def _until_told(
-    call: CliCall, drives: Worker, working: Coroutine[Any, Any, None], *, drain_s: float
+    call: CliCall,
+    drives: Worker,
+    working: Coroutine[Any, Any, None],
+    told_to_end: asyncio.Event,
+    *,
+    drain_s: float,
 ) -> None:
     """Work until all is done, or until SIGTERM; then drain."""
     import asyncio
 
-    from artelier.cli.work.sigterm import drain_on_sigterm
-
-    told_to_end = asyncio.Event()
-    drain_on_sigterm(told_to_end.set)
     work = asyncio.ensure_future(working)
     ending = asyncio.ensure_future(told_to_end.wait())
     try:
