@@ -78,7 +78,7 @@ class Worker:
         self._freed = asyncio.Event()
         """Set whenever a drive ends."""
         self._has_more = False
-        """Whether the last look found more than there were slots for."""
+        """True if the last look found more than there were slots for."""
         self._busy: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._refused: dict[tuple[str, str], int] = {}
         self._leftovers = Leftovers(services, tenant=tenant)
