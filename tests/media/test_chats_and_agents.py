@@ -6,18 +6,21 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import httpx
 import pytest
 
 from artelier import AutonomousAgent, Kernel, Session
 from artelier.errors import InvalidRequest
-from artelier.ports.media import MediaRules
+from artelier.ports.media import MediaRules, media_in
 from artelier.testing import ScriptedMediaModel
 from artelier.tokens.media_rules import IMAGES, PDFS
 from tests.cli.conftest import Provider, Shell
 from tests.cli.conftest import provider as provider
 from tests.cli.conftest import shell as shell
 from tests.media.samples import pdf, png
+from tests.server.house import assert_fault, house
 
 RULES = MediaRules(types=IMAGES | PDFS, bound=lambda medium: 1_000)
 
@@ -128,3 +131,33 @@ def test_people_see_what_a_prompt_showed(shell: Shell, provider: Provider) -> No
     seen = shell("manifest", "render", "c/r000001:main/model")
 
     assert f"Look\n(image/png, 5 x 7 pixels, {len(png(5, 7))} bytes, b:" in seen.out
+
+
+def test_a_browser_is_given_the_media_of_a_step_and_no_others(tmp_path: Path) -> None:
+    model = ScriptedMediaModel(["a dot", "again"], rules=RULES)
+
+    async def main() -> None:
+        async with house(tmp_path, model=model) as home:
+            picture, page = png(5, 5), pdf("Revenue rose")
+            agent = AutonomousAgent(kernel=home.kernel)
+            await agent.run(run_id="m/r", model="m", prompt="Look.", attachments=[picture, page])
+            await agent.run(run_id="other", model="m", prompt="Look.", attachments=[png(9, 9)])
+            steps = (await home.client.get("/api/v1/runs/m%2Fr/steps")).json()["items"]
+            step = next(one["key"] for one in steps if one["kind"] == "model")
+            request, _ = await home.desk.shown("m/r", step)
+            first, second = [one.blob for one in media_in(request.messages)]
+
+            async def ask(run: str, blob: str) -> httpx.Response:
+                address = f"/api/v1/runs/{run}/media/{quote(blob, safe='')}"
+                return await home.client.get(address, params={"step": step})
+
+            shown = await ask("m%2Fr", first)
+            assert (shown.content, shown.headers["content-type"]) == (picture, "image/png")
+            assert shown.headers["x-content-type-options"] == "nosniff"
+            loaded = await ask("m%2Fr", second)
+            assert (loaded.content, loaded.headers["content-type"]) == (page, "application/pdf")
+            assert loaded.headers["content-disposition"].startswith("attachment")
+            assert_fault(await ask("other", first), 404, "not_found")
+            assert_fault(await ask("m%2Fr", "b:nothing"), 404, "not_found")
+
+    asyncio.run(main())

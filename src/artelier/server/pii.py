@@ -27,7 +27,7 @@ from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.security.identity import Identity
 
-AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "agents_next_prompt"))
+AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "runs_media", "agents_next_prompt"))
 """Operations that show what a model was, or would be, sent: nobody sees more there than it did."""
 
 JSON = "application/json"

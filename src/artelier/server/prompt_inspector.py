@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artelier.app import TenantKernel
+from artelier.errors import NotFound
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
 from artelier.kernel.prompt.manifest import PromptPart
 from artelier.kernel.prompt.renderer import trust_label
+from artelier.log import stored_blob
 from artelier.missions.task.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
-from artelier.ports.media import media_in, media_line
+from artelier.ports.media import Medium, media_in, media_line
 from artelier.ports.model import ModelRequest
 from artelier.ports.reasoning import reasoning_text
 
@@ -114,6 +116,22 @@ async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
     """
     request, _ = await desk.shown(run_id, step)
     return request.canonical()
+
+
+async def medium_of_step(desk: TenantKernel, run_id: str, step: str, blob: str) -> tuple[Medium, bytes]:
+    """Return a medium that a model step was sent, with its bytes.
+
+    Errors: `NotFound` if the step was sent no such medium; `Erased`; `CorruptStore`.
+    """
+    request, _ = await desk.shown(run_id, step)
+    medium = next((one for one in media_in(request.messages) if one.blob == blob), None)
+    if medium is None:
+        raise NotFound(
+            f"step {step!r} was sent no medium of that name",
+            expected="the blob of a media part of its prompt",
+            got=blob[:60],
+        )
+    return medium, await stored_blob(desk.services.store, desk.id, medium.blob)
 
 
 async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> runs.PromptDiff:

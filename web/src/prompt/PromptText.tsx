@@ -6,6 +6,7 @@ import { whole } from "@/ui/amounts";
 import { Button } from "@/ui/Button";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
+import { MediumView } from "./MediumView";
 import { promptQuery, type StepName } from "./requests";
 import { messagesOf } from "./sections";
 
@@ -40,7 +41,10 @@ export function PromptText({ runId, step }: StepName) {
             <h3 className="num text-11 text-ink-3">
               {index + 1} {message.role}
             </h3>
-            <Text>{message.text}</Text>
+            {message.text !== "" && <Text>{message.text}</Text>}
+            {message.media.map((medium) => (
+              <MediumView key={medium.blob} runId={runId} step={step} medium={medium} />
+            ))}
           </section>
         ))
       ) : (

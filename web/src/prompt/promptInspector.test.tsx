@@ -5,6 +5,7 @@ import { queryClient } from "@/client/queries";
 import { promptSteps } from "@/projection/rowsPrompt";
 import { History } from "../../tests/events";
 import { PromptInspector } from "./PromptInspector";
+import { PromptText } from "./PromptText";
 
 const MANIFEST = { tokens: 300, sections: [], dropped: [], params: {}, scrubbed: {}, model: "m" };
 
@@ -47,4 +48,30 @@ test.each([
   show(history, { ...MANIFEST, model: `[${gone}]` });
   expect(await screen.findByText(said)).toBeTruthy();
   expect(screen.queryByText(/Sent to/)).toBeNull();
+});
+
+test("a message shows its images as pictures and its PDFs as downloads, not as JSON", async () => {
+  const medium = (blob: string, media_type: string, more: object = {}) => ({
+    ...{ type: "media", text: "", data: { blob, media_type, size_bytes: 9120, pages: null, ...more } },
+  });
+  const content = [
+    { type: "text", text: "What is it?", data: null },
+    medium("b:one", "image/png"),
+    medium("b:two", "application/pdf", { pages: 3 }),
+  ];
+  const request = JSON.stringify({ messages: [{ role: "user", content }] });
+  vi.stubGlobal("fetch", () => Promise.resolve(new Response(request)));
+  queryClient.clear();
+  render(
+    <QueryClientProvider client={queryClient}>
+      <PromptText runId="m/a" step="c1" />
+    </QueryClientProvider>,
+  );
+
+  const picture = await screen.findByRole("img", { name: /^Image \(image\/png, 9,120 bytes\)/ });
+  expect(picture.getAttribute("src")).toBe("/api/v1/runs/m%2Fa/media/b%3Aone?step=c1");
+  expect(screen.getByText("What is it?")).toBeTruthy();
+  const links = screen.getAllByRole("link", { name: "Download" }).map((one) => one.getAttribute("href"));
+  expect(links[1]).toBe("/api/v1/runs/m%2Fa/media/b%3Atwo?step=c1");
+  expect(screen.getByText(/PDF \(application\/pdf, 3 pages, 9,120 bytes\)/)).toBeTruthy();
 });

@@ -21,7 +21,7 @@ from artelier.log import EventData
 from artelier.server.deps import Actor, Desk, Limit, Live, check_mission
 from artelier.server.live.calls_at_work import calls_at_work
 from artelier.server.live.event_encoder import Filter, page_body
-from artelier.server.prompt_inspector import diff_of, manifest_of, prompt_of
+from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
 from artelier.server.wire import runs as wire
 from artelier.server.wire.base import ID_CHARS_MAX, Page
@@ -125,6 +125,21 @@ async def prompt(desk: Desk, run_id: str, step: Step) -> Response:
 async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptDiff:
     """Return how two prompts differ, and what ended the prefix that a provider can cache."""
     return await diff_of(desk, run_id, a, b)
+
+
+@router.get(
+    "/{run_id}/media/{blob}",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
+async def media(desk: Desk, run_id: str, blob: str, step: Step) -> Response:
+    """An image, a sound or a PDF that a model step was sent. No browser runs a PDF here: it is a download."""
+    medium, content = await medium_of_step(desk, run_id, step, blob)
+    shown = "inline" if medium.kind == "image" else "attachment"
+    name = f"{medium.kind}.{medium.media_type.rpartition('/')[2]}"
+    return Response(
+        content, media_type=medium.media_type, headers={"Content-Disposition": f'{shown}; filename="{name}"'}
+    )
 
 
 # Steering

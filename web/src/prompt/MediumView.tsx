@@ -1,0 +1,38 @@
+import { address, path } from "@/client/http";
+import { counted } from "@/projection/counted";
+import { whole } from "@/ui/amounts";
+import type { StepName } from "./requests";
+import type { SentMedium } from "./sections";
+
+interface MediumViewProps extends StepName {
+  readonly medium: SentMedium;
+}
+
+const NOUNS: Readonly<Record<string, string>> = { image: "Image", audio: "Sound", application: "PDF" };
+
+/** What a message showed the model beside words: an image as a picture, a sound or a PDF to download. */
+export function MediumView({ runId, step, medium }: MediumViewProps) {
+  const { blob, mediaType, sizeBytes, pages } = medium;
+  const kind = mediaType.split("/", 1)[0] ?? "";
+  const facts = [mediaType, pages === null ? "" : counted(pages, "page"), `${whole(sizeBytes)} bytes`];
+  const words = `${NOUNS[kind] ?? "File"} (${facts.filter(Boolean).join(", ")})`;
+  const source = address(`${path("runs", runId)}/media/${encodeURIComponent(blob)}`, { step });
+  return (
+    <figure className="mt-1 flex flex-col items-start gap-1 rounded-control border border-line bg-paper p-2 text-12">
+      {kind === "image" && (
+        <img
+          src={source}
+          alt={`${words}, as the model was sent it`}
+          loading="lazy"
+          className="max-h-80 max-w-full rounded-control object-contain"
+        />
+      )}
+      <figcaption className="text-ink-2">
+        {words} ·{" "}
+        <a href={source} download className="text-accent underline">
+          Download
+        </a>
+      </figcaption>
+    </figure>
+  );
+}
