@@ -88,7 +88,7 @@ def test_a_rejected_output_fails_its_task_and_its_agent_reads_why_when_it_is_ret
 
             assert (shown["status"], shown["reason"]) == ("failed", "rejected")
             assert (failed["status"], failed["reason"]) == ("failed", "tasks_failed")
-            assert "m1/figures failed (rejected)" in failed["message"]
+            assert "figures was rejected by a person." in failed["message"]
             assert working["status"] == "running"
             assert (goal["status"], statuses(goal)["figures"]) == ("completed", "done")
             assert task["outputs"] == ["m1/out@2"]

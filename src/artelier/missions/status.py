@@ -99,6 +99,37 @@ def reason_of(reason: str, run_status: str | None, run_reason: str | None) -> st
 GOAL_REASONS = {"failed": "tasks_failed", "blocked": "tasks_blocked"}
 """Why a goal stands otherwise than its run has ended, as a code."""
 
+_REASONS = {
+    "max_iterations": "used all its iterations without meeting the criteria",
+    "stuck": "decided the same again and again without new evidence",
+    "decision_invalid": "got replies from its model that were no decision",
+    "budget_exhausted": "stopped at its budget",
+    "rejected": "was rejected by a person",
+    "model_refused_call": "was refused by its model's provider",
+    "provider_unavailable": "found its model's provider unavailable at every attempt",
+    "rate_limited": "met its provider's rate limit at every attempt",
+    "mission_cancelled": "was cancelled with its goal",
+    "cancelled": "was cancelled",
+}
+"""What happened to a task that is not done, by the code of its reason."""
+
+
+def reason_sentence(name: str, *, status: str, reason: str, blocked_by: str) -> str:
+    """Return why a task is not done, as a sentence that names it."""
+    lacks = short_name(blocked_by)
+    if reason == "dependency_failed":
+        return f"{name} waits for {lacks or 'another task'}, which is not done."
+    if reason == "missing_input":
+        return f"{name} lacks {lacks}." if lacks else f"{name} could not go on with what there is."
+    plain = f"failed ({reason})" if status == "failed" and reason else f"is {status}"
+    return f"{name} {_REASONS.get(reason, plain)}."
+
+
+def short_name(ref: str) -> str:
+    """Return the last part of an id, without a version."""
+    return ref.partition("@")[0].rpartition("/")[2]
+
+
 _GOALS = (
     (TaskStatus.ACTIVE, "running"),
     (TaskStatus.PENDING, "pending"),

@@ -37,14 +37,14 @@ from artelier.missions.queries import (
     task_message,
     task_page,
 )
-from artelier.missions.status import GOAL_REASONS, goal_status
+from artelier.missions.status import GOAL_REASONS, goal_status, reason_sentence, short_name
 from artelier.missions.steering_document import Steering
 from artelier.missions.task.loop_state import LOOP as TASK_LOOP
 from artelier.missions.view import DEPENDENCY_FAILED
 from artelier.ports.model_params import check_params
 
 BLOCKED_SAID_MAX = 3
-"""Blocked tasks whose words a goal repeats."""
+"""Tasks that are not done of which a goal says why."""
 TASKS_SHOWN = 500
 
 
@@ -161,9 +161,10 @@ async def _goal_end(
     if row.status not in FINAL or not tasks:
         return said
     if status != row.status:  # its tasks have come to something else since
-        bad = [f"{one['id']} {one['status']} ({one['reason']})" for one in tasks if one["status"] != "done"]
         said["reason"] = GOAL_REASONS.get(status, "")
-        said["message"] = f"not done: {', '.join(bad)}" if said["reason"] else ""
+        said["message"] = ""
+    if said["reason"] in GOAL_REASONS.values():
+        said["message"] = _why_not_done(tasks)
     if status == "blocked":  # what is missing says more than the names of its tasks
         first = [
             one["id"] for one in tasks if one["status"] == "blocked" and one["reason"] != DEPENDENCY_FAILED
@@ -177,6 +178,24 @@ async def _goal_end(
         said["outputs"] = outputs
         said["text"] = await report_of(desk, outputs) if status == "completed" else ""
     return said
+
+
+def _why_not_done(tasks: Sequence[dict[str, Any]]) -> str:
+    """Return why tasks are not done, a sentence each; the causes first, then what waits for them."""
+    bad = [one for one in tasks if one["status"] != "done"]
+    bad.sort(key=lambda one: one["reason"] == DEPENDENCY_FAILED)
+    said = [
+        reason_sentence(
+            short_name(one["id"]),
+            status=one["status"],
+            reason=one["reason"],
+            blocked_by=one["blocked_by"] or "",
+        )
+        for one in bad[:BLOCKED_SAID_MAX]
+    ]
+    if len(bad) > BLOCKED_SAID_MAX:
+        said.append(f"{len(bad) - BLOCKED_SAID_MAX} more are not done.")
+    return " ".join(said)
 
 
 async def _cap(desk: TenantScope, scope: str) -> int | None:
