@@ -53,7 +53,7 @@ def _journey(page: Page, shot: Shot) -> None:
     run = view.get_by_role("link", name="nightly/")
     expect(run).to_be_visible()
     hand.until("runs", run.inner_text(), status="completed")
-    expect(view.get_by_role("list", name="Runs")).to_contain_text("completed")
+    expect(view.get_by_role("list", name="Runs")).to_contain_text("done")
     audit.look("a schedule that has fired")
     shot(page, "schedule")
     report = hand.get("runs", run.inner_text())["result"]

@@ -87,6 +87,6 @@ def test_an_ended_run_is_undone_and_an_unknown_outcome_is_settled_first(
         audit.look("what was undone")
         shot(page, "undone")
         dialog.get_by_role("button", name="Close").first.click()
-        expect(page.get_by_role("main")).to_contain_text("completed")
+        expect(page.get_by_role("main")).to_contain_text("done")
         audit.verdict()
     assert agency.booked == [] and agency.calls == 2

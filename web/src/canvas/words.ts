@@ -1,14 +1,9 @@
 import type { Agent, Graph, Task } from "@/projection/graph";
-import { type Meaning, runWords, taskWords } from "@/projection/status";
+import { runWords, type StatusWords, taskWords } from "@/projection/status";
 import { idOf, shortName } from "@/projection/event";
 
-export interface Words {
-  readonly word: string;
-  readonly meaning: Meaning;
-}
-
 /** What an agent does now, in words: the action while it works, else where its run or task stands. */
-export function agentWords(graph: Graph, agent: Agent): Words {
+export function agentWords(graph: Graph, agent: Agent): StatusWords {
   const run = graph.runs.get(agent.runId);
   const task = graph.tasks.get(agent.task);
   if (run === undefined) return { word: task === undefined ? "idle" : "not begun", meaning: "quiet" };
@@ -40,8 +35,8 @@ function reasonWords(task: Task): string {
   return REASONS[task.reason] ?? task.reason.replaceAll("_", " ");
 }
 
-export function taskEndWords(task: Task): Words {
-  const { word, meaning } = taskWords(task.status);
+export function taskEndWords(task: Task): StatusWords {
+  const { word, meaning } = taskWords(task);
   if (task.reason === "" || task.status === "done") return { word, meaning };
   return { word: `${word}: ${reasonWords(task)}`, meaning };
 }

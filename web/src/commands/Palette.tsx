@@ -56,6 +56,7 @@ export function Palette() {
         aria-controls={`${id}-list`}
         aria-activedescendant={current === undefined ? undefined : `${id}-${found.indexOf(current)}`}
         data-autofocus
+        data-palette
         autoComplete="off"
         spellCheck={false}
         placeholder="An action, an agent, an artifact …"

@@ -6,6 +6,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, useUi } from "@/state/ui";
 import type { CommandState } from "./command";
 import { isTyping, Keyboard, type KeyPress, SEQUENCE_MS } from "./keyboard";
+import { pageActions } from "./pageActions";
 import { allCommands, commandOf, commandState, keyboard, runCommand } from "./registry";
 import { steered, targets } from "./runs";
 import { search } from "./search";
@@ -97,6 +98,30 @@ test("the palette finds by words and by first letters, and puts what can be run 
   expect(search("gts", items)[0]?.text).toBe("Go to Settings");
   expect(search("zzz", items)).toEqual([]);
   expect(search("", items)).toHaveLength(4);
+});
+
+test("the palette has every button of the page: what is a command already once, what cannot be with its reason", () => {
+  document.body.innerHTML = `
+    <main><section aria-label="Where it stands">
+      <button data-action aria-label="Retry figures">Retry</button>
+      <button data-action aria-disabled="true" aria-description="It is at its end.">Raise</button>
+      <button>no action</button></section>
+      <button data-action>Pause all</button></main>`;
+  const pressed: string[] = [];
+  document.addEventListener("click", (event) => pressed.push((event.target as HTMLElement).textContent));
+
+  const found = pageActions([{ label: "Pause all" }]);
+
+  expect(found.map((one) => [one.label, one.group, one.enabled])).toEqual([
+    ["Retry figures", "Where it stands", { ok: true }],
+    ["Raise", "Where it stands", { ok: false, why: "It is at its end." }],
+  ]);
+  found[0]?.run();
+  expect(pressed).toEqual(["Retry"]);
+  document.body.innerHTML += `<div role="dialog"><button data-action>Launch</button></div>
+    <div role="dialog"><input data-palette /><button data-action>Close</button></div>`;
+  expect(pageActions([]).map((one) => one.label)).toEqual(["Launch"]);
+  document.body.innerHTML = "";
 });
 
 describe("commands about runs", () => {

@@ -3,6 +3,7 @@ import { href, navigate } from "@/shell/route";
 import { type SelectionKind, select } from "@/state/ui";
 import { focusInspector } from "@/shell/focus";
 import { type CommandState, type Enabled, YES } from "./command";
+import { pageActions } from "./pageActions";
 import { allCommands, runCommand } from "./registry";
 
 export interface PaletteEntry {
@@ -44,7 +45,7 @@ export function paletteEntries(state: CommandState): readonly PaletteEntry[] {
     ...liveMembranes(graph).map((one) => thing("membrane", one.id, one.name)),
     ...madeArtifacts(graph).map((one) => thing("artifact", one.id, one.title)),
   ];
-  return [...commands, ...things.slice(0, THINGS_MAX)];
+  return [...commands, ...pageActions(commands), ...things.slice(0, THINGS_MAX)];
 }
 
 function thing(kind: SelectionKind, id: string, name: string): PaletteEntry {

@@ -1,4 +1,4 @@
-import type { GoalStatus, RunStatus, TaskStatus } from "./graph";
+import type { GoalStatus, RunStatus, Task, TaskStatus } from "./graph";
 
 /** A status in words and with its meaning; the colour that belongs to the meaning is the screen's. */
 export type Meaning = "quiet" | "working" | "attention" | "good" | "bad";
@@ -11,30 +11,45 @@ const RUNS: Readonly<Record<RunStatus, readonly [string, Meaning]>> = {
   waiting_approval: ["needs approval", "attention"],
   unknown_outcome: ["unknown outcome", "attention"],
   budget_exhausted: ["out of budget", "attention"],
-  completed: ["completed", "good"],
+  completed: ["done", "good"],
   failed: ["failed", "bad"],
   cancelled: ["cancelled", "quiet"],
 };
 
+const BLOCKED: readonly [string, Meaning] = ["blocked", "bad"];
+
 const TASKS: Readonly<Record<TaskStatus, readonly [string, Meaning]>> = {
   pending: ["pending", "quiet"],
   active: ["active", "working"],
-  blocked: ["blocked", "attention"],
+  blocked: BLOCKED,
   done: ["done", "good"],
   failed: ["failed", "bad"],
   cancelled: ["cancelled", "quiet"],
 };
 
-export function runWords(status: RunStatus): { readonly word: string; readonly meaning: Meaning } {
-  const [word, meaning] = RUNS[status];
-  return { word, meaning };
+export interface StatusWords {
+  readonly word: string;
+  readonly meaning: Meaning;
 }
 
-export function goalWords(status: GoalStatus): { readonly word: string; readonly meaning: Meaning } {
-  return status === "blocked" ? taskWords(status) : runWords(status);
+export function runWords(status: RunStatus): StatusWords {
+  return worded(RUNS[status]);
 }
 
-export function taskWords(status: TaskStatus): { readonly word: string; readonly meaning: Meaning } {
-  const [word, meaning] = TASKS[status];
+/** A goal that nobody has launched is being planned, or its plan waits for a person. */
+export function goalWords(status: GoalStatus, isLaunched: boolean): StatusWords {
+  if (status === "blocked") return worded(BLOCKED);
+  if (!isLaunched && status === "waiting_approval") return { word: "plan ready", meaning: "attention" };
+  if (!isLaunched && (status === "running" || status === "pending"))
+    return { word: "planning", meaning: "working" };
+  return runWords(status);
+}
+
+/** A task whose budget is used up has done nothing wrong: it is called as its run is. */
+export function taskWords({ status, reason }: Pick<Task, "status" | "reason">): StatusWords {
+  return status === "blocked" && reason === "budget_exhausted" ? runWords(reason) : worded(TASKS[status]);
+}
+
+function worded([word, meaning]: readonly [string, Meaning]): StatusWords {
   return { word, meaning };
 }

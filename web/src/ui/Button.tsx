@@ -31,6 +31,7 @@ export function Button({
   return (
     <button
       type="button"
+      data-action=""
       {...rest}
       disabled={busy}
       aria-busy={busy || undefined}

@@ -25,6 +25,7 @@ export function IconButton({
   return (
     <Tooltip text={label} shortcut={shortcut} side={side}>
       <button
+        data-action=""
         type="button"
         {...rest}
         aria-label={label}

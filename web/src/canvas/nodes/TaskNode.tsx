@@ -11,7 +11,7 @@ import type { TaskNodeType } from "./types";
 export const TaskNode = memo(function TaskNode({ data, selected }: NodeProps<TaskNodeType>) {
   const { task, title, words } = data;
   // Why it did not get done has room in its agent's node, and stands in this one's title.
-  const { word } = taskWords(task.status);
+  const { word } = taskWords(task);
   return (
     <div
       title={`${title}: ${words.word}`}

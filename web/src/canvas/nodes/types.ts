@@ -1,19 +1,19 @@
 import type { Node } from "@xyflow/react";
 import type { Agent, Artifact, Membrane, Run, Task } from "@/projection/graph";
-import type { Words } from "../words";
+import type { StatusWords } from "@/projection/status";
 
 /** Nodes as React Flow has them. Data holds values of the graph, so that an unchanged one is not drawn anew. */
 export type AgentNodeType = Node<
   {
     readonly agent: Agent;
     readonly run: Run | undefined;
-    readonly words: Words;
+    readonly words: StatusWords;
     readonly isPending: boolean;
   },
   "agent"
 >;
 export type TaskNodeType = Node<
-  { readonly task: Task; readonly title: string; readonly words: Words },
+  { readonly task: Task; readonly title: string; readonly words: StatusWords },
   "task"
 >;
 export type ArtifactNodeType = Node<{ readonly artifact: Artifact; readonly maker: string }, "artifact">;

@@ -23,7 +23,7 @@ export function MissionHead({ graph, mission }: { readonly graph: Graph; readonl
         <GoalChoice graph={graph} mission={mission} />
       </section>
     );
-  const { word, meaning } = goalWords(shown.status);
+  const { word, meaning } = goalWords(shown.status, graph.missions.get(shown.id)?.launchedUs != null);
   const isSelected = selection?.kind === "mission" && selection.id === shown.id;
   return (
     <section aria-label="Mission" className="flex flex-wrap items-center border-b border-line bg-panel">

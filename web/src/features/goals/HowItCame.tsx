@@ -33,7 +33,7 @@ export function HowItCame({ goal }: { readonly goal: Goal }) {
 }
 
 function TaskRow({ goal, task }: { readonly goal: Goal; readonly task: GoalTask }) {
-  const { word, meaning } = taskWords(task.status as TaskStatus);
+  const { word, meaning } = taskWords({ status: task.status as TaskStatus, reason: task.reason ?? "" });
   const agent = goal.agents.find((one) => one.id === task.assigned_agent_id)?.name;
   return (
     <li className="border-b border-line">

@@ -1,5 +1,5 @@
 import { shortName } from "@/projection/event";
-import { goalWords, type Meaning } from "@/projection/status";
+import { goalWords, type StatusWords } from "@/projection/status";
 import type { GoalStatus } from "@/projection/graph";
 import type { Goal, GoalLine, GoalTask } from "./useGoals";
 
@@ -142,15 +142,6 @@ function failedWords(goal: Goal, task: GoalTask | null): string {
 }
 
 /** The word of a list and of the head, with its meaning. */
-export function statusWord(goal: Pick<GoalLine, "status" | "launched_us">): {
-  readonly word: string;
-  readonly meaning: Meaning;
-} {
-  if (goal.launched_us === null && goal.status === "waiting_approval")
-    return { word: "plan ready", meaning: "attention" };
-  if (goal.launched_us === null && (goal.status === "running" || goal.status === "pending"))
-    return { word: "planning", meaning: "working" };
-  if (goal.status === "completed") return { word: "done", meaning: "good" };
-  if (goal.status === "blocked") return { word: "blocked", meaning: "bad" };
-  return goalWords(goal.status as GoalStatus);
+export function statusWord(goal: Pick<GoalLine, "status" | "launched_us">): StatusWords {
+  return goalWords(goal.status as GoalStatus, goal.launched_us !== null);
 }

@@ -66,7 +66,10 @@ export function ApprovalRow({ approval }: { readonly approval: Approval }) {
 
 export function MissionRow({ mission, graph }: { readonly mission: Mission; readonly graph: Graph }) {
   const run = graph.runs.get(mission.id);
-  const words = run === undefined ? null : goalWords(goalStatus(tasksOf(graph, mission.id), run.status));
+  const words =
+    run === undefined
+      ? null
+      : goalWords(goalStatus(tasksOf(graph, mission.id), run.status), mission.launchedUs !== null);
   return (
     <Row
       kind="mission"

@@ -122,7 +122,7 @@ describe("the list", () => {
     expect(rows.map((row) => row.textContent)).toEqual([
       expect.stringContaining("Cost, with children"),
       expect.stringMatching(/^churnrunning.*\$0\.012/),
-      expect.stringMatching(/figurescompleted.*\$0\.012/),
+      expect.stringMatching(/figuresdone.*\$0\.012/),
     ]);
     await expectAccessible();
     await user.click(screen.getByText("figures"));

@@ -15,7 +15,7 @@ export function AgentStatus({ agent, run, task }: AgentStatusProps) {
   const { word, meaning } = isOpen
     ? runWords(run.status)
     : task !== undefined
-      ? taskWords(task.status)
+      ? taskWords(task)
       : { word: "idle", meaning: "quiet" as const };
   const max = agent?.iterationsMax ?? 0;
   return (

@@ -6,6 +6,9 @@ import { Status } from "@/ui/Badge";
 import { Part } from "../parts/Part";
 import { RefButton } from "../parts/RefButton";
 
+/** A task whose events are not here yet. */
+const UNKNOWN = { status: "pending", reason: "" } as const;
+
 interface BelongingProps {
   readonly graph: Graph;
   readonly id: string;
@@ -28,7 +31,7 @@ export function Belonging({ graph, id }: BelongingProps) {
             {mission.tasks.length === 0 && <p className="text-ink-2">Its plan waits to be launched.</p>}
             <ul className="flex flex-col gap-1">
               {mission.tasks.map((task) => {
-                const { word, meaning } = taskWords(graph.tasks.get(task)?.status ?? "pending");
+                const { word, meaning } = taskWords(graph.tasks.get(task) ?? UNKNOWN);
                 return (
                   <li key={task} className="flex justify-between gap-2">
                     <RefButton kind="task" to={task} label={shortName(task)} />

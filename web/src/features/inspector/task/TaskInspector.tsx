@@ -10,7 +10,7 @@ import { TaskDetails } from "./TaskDetails";
 /** A task that was selected. */
 export function TaskInspector({ id }: { readonly id: string }) {
   const task = useGraph().tasks.get(id);
-  const said = task === undefined ? undefined : taskWords(task.status);
+  const said = task === undefined ? undefined : taskWords(task);
   return (
     <>
       <Head

@@ -17,7 +17,7 @@ const LIMITS: Readonly<Record<string, string>> = {
 
 /** Where a task stands: ends of different kinds are never called alike. */
 export function taskSays(task: Task, run: Run | undefined): Said {
-  const { word, meaning } = taskWords(task.status);
+  const { word, meaning } = taskWords(task);
   const said = (sentence: string, more = "") => ({
     word: more === "" ? word : `${word} ${more}`,
     meaning,
