@@ -149,7 +149,7 @@ describe("one run", () => {
 
     const asking = eventLog.events().find((event) => event.kind === "model.requested");
     act(() => setUi({ travel: asking?.position ?? 0 }));
-    expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("c1/decisionmodelrequested");
+    expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("c1/decisionmodelrunning");
     expect(screen.getByRole("table", { name: "Steps" }).textContent).not.toContain("900 / 100");
   });
 

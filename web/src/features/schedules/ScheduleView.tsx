@@ -1,22 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, inWords, path } from "@/client/http";
+import type { RunStatus } from "@/projection/graph";
+import { runWords } from "@/projection/status";
 import { Link } from "@/shell/Link";
 import { href } from "@/shell/route";
+import { TONE_OF } from "@/shell/meaning";
 import { Status } from "@/ui/Badge";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { dayAndTime } from "@/ui/time";
 import { Controls } from "./Controls";
-import {
-  type Firing,
-  firingTone,
-  KEY,
-  type ScheduleDetail,
-  skipWords,
-  overlapWords,
-  standing,
-  timesOf,
-} from "./words";
+import { type Firing, KEY, type ScheduleDetail, skipWords, overlapWords, standing, timesOf } from "./words";
 
 /** One schedule: what it starts, when next, and how its runs went. */
 export function ScheduleView({ id }: { readonly id: string }) {
@@ -74,6 +68,7 @@ export function ScheduleView({ id }: { readonly id: string }) {
 }
 
 function FiringLine({ firing }: { readonly firing: Firing }) {
+  const { word, meaning } = runWords(firing.status as RunStatus);
   return (
     <>
       <span className="num min-w-0 flex-1 truncate max-tablet:basis-full">
@@ -90,7 +85,7 @@ function FiringLine({ firing }: { readonly firing: Firing }) {
         {firing.asked && `, asked by ${firing.by}`}
         {firing.missed > 0 && `, ${firing.missed} missed before`}
       </span>
-      <Status tone={firingTone(firing)}>{firing.status.replaceAll("_", " ")}</Status>
+      <Status tone={TONE_OF[meaning]}>{word}</Status>
       {(firing.message ?? firing.reason) !== null && (
         <span className="w-full text-12 text-ink-2">{firing.message ?? firing.reason}</span>
       )}

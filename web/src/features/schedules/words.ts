@@ -29,19 +29,6 @@ export function standing(schedule: Schedule): { readonly word: string; readonly 
     : { word: "paused", tone: "neutral" };
 }
 
-const TONES: Readonly<Record<string, Tone>> = {
-  completed: "money",
-  failed: "bad",
-  running: "agent",
-  waiting_approval: "warn",
-  unknown_outcome: "warn",
-  budget_exhausted: "warn",
-};
-
-export function firingTone(firing: Firing): Tone {
-  return TONES[firing.status] ?? "neutral";
-}
-
 /** What becomes of a time that comes while an earlier run has not ended. */
 export const OVERLAPS: readonly { readonly value: Schedule["overlap"]; readonly label: string }[] = [
   { value: "skip", label: "leave the time out" },
