@@ -34,6 +34,7 @@ PROMISES = {
     ),
     "18_undo_and_change.py": "ben: hotel\ncleo: hotel with breakfast",
     "19_personal_data.py": "the files hold the address: False",
+    "21_pydantic_ai.py": "calls of the model: 3\ntimes the card was blocked: 1",
     "20_stream.py": "-> {'city': 'Oslo', 'degrees': 21}",
 }
 

@@ -24,6 +24,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "kernel",
         "models telemetry",
         "tools",
+        "integrations",
         "memory",
         "context",
         "loops",

@@ -56,6 +56,7 @@ from artelier.integrations.pydantic_ai.tools import AgentCall, call_tool, curren
 from artelier.kernel import Run
 from artelier.kernel.steps.model_call import ModelCall
 from artelier.kernel.steps.model_step import model_step
+from artelier.models.provider import ProviderModel
 from artelier.ports.model import ModelReply
 from artelier.tokens.model_info import canonical_name
 
@@ -71,12 +72,22 @@ class _Scope:
     run: Run
     counts: Counter[str] = field(default_factory=Counter[str])
     shelf: MediaShelf = field(default_factory=MediaShelf)
+    ports: dict[int, tuple[Model[Any], ProviderModel]] = field(
+        default_factory=dict[int, tuple[Model[Any], ProviderModel]]
+    )
+    """Of instances, by identity; each beside its instance, which keeps the identity its own."""
 
     def key(self, *parts: str) -> str:
         """Return the next key under a name: the same in every process that drives this run."""
         name = "/".join(_key_part(part) for part in parts)
         self.counts[name] += 1
         return f"{name}-{self.counts[name]}"
+
+    def port(self, model: Model[Any]) -> ProviderModel:
+        """Return the port of an instance, made once."""
+        if id(model) not in self.ports:
+            self.ports[id(model)] = (model, instance_port(model))
+        return self.ports[id(model)][1]
 
 
 def _key_part(text: str) -> str:
@@ -181,12 +192,16 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
                 answers[call.tool_call_id] = ToolApproved(override_args=edited)
         return DeferredToolResults(approvals=cast(Any, answers))
 
-    def _wrap_other_leaf_toolset(self, ts: AbstractToolset[AgentDepsT]) -> WrapperToolset[AgentDepsT] | None:
-        """Let pass what its caller runs. Errors: `InvalidRequest` for one whose calls would be unseen."""
-        if isinstance(ts, ExternalToolset):
-            return None
-        expected = "FunctionToolset, MCPToolset, DynamicToolset or ExternalToolset"
-        raise unmapped("toolset", type(ts).__name__, expected=expected)
+    def _wrap_leaf_toolset(self, ts: AbstractToolset[AgentDepsT]) -> WrapperToolset[AgentDepsT] | None:
+        """Return a toolset whose calls are steps; None for one that its caller runs.
+
+        Errors: `InvalidRequest` for one whose calls nobody would see.
+        """
+        wrapped = super()._wrap_leaf_toolset(ts)
+        if wrapped is None and not isinstance(ts, ExternalToolset):
+            expected = "FunctionToolset, MCPToolset, DynamicToolset or ExternalToolset"
+            raise unmapped("toolset", type(ts).__name__, expected=expected)
+        return wrapped
 
     def request_model(self, params: ModelRequestParams) -> Model[Any]:
         """Return the model that a request is for."""
@@ -297,7 +312,7 @@ async def _ask_model(scope: _Scope, owner: Durable[Any], params: ModelRequestPar
     settings, parameters = model.prepare_request(params.model_settings, params.model_request_parameters)
     core = scope.run.core
     asked = await map_request(core, scope.shelf, params.messages, settings, parameters)
-    name, port = served_model(model)
+    name, instance = served_model(model)
     timeout_s = asked.params.pop("timeout_s", None)
     call = ModelCall(
         model=name,
@@ -307,7 +322,7 @@ async def _ask_model(scope: _Scope, owner: Durable[Any], params: ModelRequestPar
         params=asked.params,
         timeout_s=timeout_s,
         media=asked.media,
-        port=None if port is None else instance_port(port),
+        port=None if instance is None else scope.port(instance),
     )
     try:
         result = await model_step(core, call, key=scope.key(_agent_run(params.run_context), "model"))

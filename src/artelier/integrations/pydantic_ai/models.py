@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import (
@@ -76,23 +75,15 @@ def served_model(model: Model[Any]) -> tuple[str, Model[Any] | None]:
     return canonical_name(f"{model.system}:{model.model_name}"), model
 
 
-_ports: WeakKeyDictionary[Model[Any], ProviderModel] = WeakKeyDictionary()
-
-
 def instance_port(model: Model[Any]) -> ProviderModel:
-    """Return the port of an instance: it is asked with its own client, key and address."""
-    if (port := _ports.get(model)) is None:
-        served = _WholeFunctionModel(model) if _is_unstreamed(model) else model
-        endpoint = Endpoint(provider=model.system, api_key=NO_KEY, base_url=None, is_custom=True)
+    """Return a port for an instance: it is asked with its own client, key and address."""
+    served = _WholeFunctionModel(model) if _is_unstreamed(model) else model
 
-        def build(name: str, at: Endpoint, http: object) -> Model[Any]:
-            return served
+    def build(name: str, at: Endpoint, http: object) -> Model[Any]:
+        return served
 
-        port = ProviderModel(
-            build, endpoint, key_name="the key of the model instance", model=model.model_name
-        )
-        _ports[model] = port
-    return port
+    endpoint = Endpoint(provider=model.system, api_key=NO_KEY, base_url=None, is_custom=True)
+    return ProviderModel(build, endpoint, key_name="the key of the model instance", model=model.model_name)
 
 
 def _is_unstreamed(model: Model[Any]) -> bool:

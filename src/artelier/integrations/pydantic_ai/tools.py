@@ -196,18 +196,16 @@ class AgentTool:
 
 def plain_value(payload: dict[str, Any]) -> object:
     """Return a result as it is, and any other outcome under `OUTCOME`."""
-    if payload.get("kind") != "tool_return" or set(payload) - {"kind", "result"}:
-        return {OUTCOME: payload}
-    value: object = payload["result"]
-    is_special = isinstance(value, dict) and not {"kind", OUTCOME}.isdisjoint(cast("dict[str, Any]", value))
-    return {OUTCOME: payload} if is_special else value
+    value: object = payload.get("result")
+    keys = set(cast("dict[str, Any]", value)) if isinstance(value, dict) else set[str]()
+    is_plain = payload.get("kind") == "tool_return" and set(payload) <= {"kind", "result"}
+    return payload["result"] if is_plain and keys.isdisjoint(("kind", OUTCOME)) else {OUTCOME: payload}
 
 
 def payload_of(value: object) -> object:
     """Return the outcome that `plain_value` was given; of what a probe or a person says, a plain result."""
-    if isinstance(value, dict) and set(cast("dict[str, Any]", value)) == {OUTCOME}:
-        return cast("dict[str, Any]", value)[OUTCOME]
-    return {"kind": "tool_return", "result": value}
+    found = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return found[OUTCOME] if set(found) == {OUTCOME} else {"kind": "tool_return", "result": cast(Any, value)}
 
 
 async def call_tool(run: Run, call: AgentCall, *, key: str) -> object:
