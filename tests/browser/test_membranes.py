@@ -24,6 +24,58 @@ def test_an_agent_that_is_dragged_out_loses_what_is_shared(
         _leave(sign_in(server.link()), gate, shot)
 
 
+def test_nothing_overlaps_after_a_drag_and_the_tasks_of_an_agent_go_with_it(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    with inside(tmp_path, offline(), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand = Hand(page)
+        hand.until("missions", hand.launch(), status="completed")
+        analyst, task = hand.node("Agent", "Analyst"), hand.node("Task", "figures")
+        others = page.get_by_role("application", name="Canvas").get_by_role("group")
+        expect(hand.node("Artifact")).to_have_count(2)
+        apart = _gap(analyst, task)
+
+        _drag(page, analyst, onto=hand.node("Artifact").first)
+
+        shot(page, "canvas-after-drag")
+        there = [
+            _box(one) for one in others.all() if (one.get_attribute("aria-label") or "")[:8] != "Membrane"
+        ]
+        assert len(there) == 6
+        for number, one in enumerate(there):
+            assert not [other for other in there[number + 1 :] if _overlap(one, other)]
+        assert _gap(analyst, task) == pytest.approx(apart, abs=1)
+        page.reload()
+        expect(analyst).to_be_visible()
+        assert _gap(analyst, task) == pytest.approx(apart, abs=1)
+
+
+def _box(node: Locator) -> tuple[float, float, float, float]:
+    box = node.bounding_box()
+    assert box is not None
+    return box["x"], box["y"], box["width"], box["height"]
+
+
+def _gap(one: Locator, other: Locator) -> tuple[float, float]:
+    """From the corner of one to that of the other, in widths of the first: the view may be zoomed."""
+    (x, y, width, _), (other_x, other_y, *_) = _box(one), _box(other)
+    return (other_x - x) / width * 100, (other_y - y) / width * 100
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    (x, y, wide, high), (other_x, other_y, other_wide, other_high) = one, other
+    return x < other_x + other_wide and other_x < x + wide and y < other_y + other_high and other_y < y + high
+
+
+def _drag(page: Page, node: Locator, *, onto: Locator) -> None:
+    (x, y, wide, high), (to_x, to_y, *_) = _box(node), _box(onto)
+    page.mouse.move(x + wide / 2, y + high / 2)
+    page.mouse.down()
+    page.mouse.move(to_x + wide / 2 + 9, to_y + high / 2 + 9, steps=8)
+    page.mouse.up()
+
+
 def _leave(page: Page, gate: Gate, shot: Shot) -> None:
     hand = Hand(page)
     mission = hand.launch(gate=gate)

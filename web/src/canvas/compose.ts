@@ -94,7 +94,9 @@ export class Composer {
 
   #thing(thing: Thing, box: Box, { graph, selected, pendingAgents, canMove }: Staging) {
     const isSelected = selected === thing.node;
-    const shared = { ...frame(thing.node, box, isSelected), draggable: canMove, zIndex: isSelected ? 1 : 0 };
+    // A task stands with its agent: alone it could not be moved without being left behind.
+    const draggable = canMove && (thing.kind !== "task" || thing.beside === "");
+    const shared = { ...frame(thing.node, box, isSelected), draggable, zIndex: isSelected ? 1 : 0 };
     const place = [box.x, box.y, isSelected, canMove];
     if (thing.kind === "agent") {
       const agent = graph.agents.get(thing.id);
@@ -147,7 +149,7 @@ export class Composer {
         ...frame(cluster.node, cluster.box, isSelected),
         type: "cluster" as const,
         draggable: false,
-        ariaLabel: `${title}: ${counted(counts.agents, "agent")}, ${counted(counts.tasks, "task")}, ${counted(counts.artifacts, "artifact")}`,
+        ariaLabel: `${title}: ${counted(counts.agents, "agent")}, ${counts.done} of ${counted(counts.tasks, "task")} done, ${counted(counts.artifacts, "artifact")}`,
         data,
       }));
     });
@@ -225,10 +227,14 @@ function roomLabel(membrane: Membrane): string {
 }
 
 function countsOf(cluster: Cluster, graph: Graph) {
-  const counts = { agents: 0, tasks: 0, artifacts: 0, working: 0, waiting: 0 };
+  const counts = { agents: 0, tasks: 0, done: 0, notDone: 0, artifacts: 0, working: 0, waiting: 0 };
   for (const thing of cluster.things) {
-    if (thing.kind === "task") counts.tasks += 1;
-    else if (thing.kind === "artifact") counts.artifacts += 1;
+    if (thing.kind === "task") {
+      const status = graph.tasks.get(thing.id)?.status;
+      counts.tasks += 1;
+      if (status === "done") counts.done += 1;
+      if (status === "failed" || status === "blocked") counts.notDone += 1;
+    } else if (thing.kind === "artifact") counts.artifacts += 1;
     else {
       counts.agents += 1;
       const status = graph.runs.get(graph.agents.get(thing.id)?.runId ?? "")?.status;

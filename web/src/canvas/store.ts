@@ -6,7 +6,7 @@ type Places = ReadonlyMap<string, { readonly x: number; readonly y: number }>;
 
 /** What this browser alone knows of the canvas. */
 export interface CanvasState {
-  /** Where people dragged nodes to; kept in the browser, by tenant. */
+  /** Where people dragged nodes to, from the corner of their goal; kept in the browser, by tenant. */
   readonly moved: Places;
   /** The node that is being dragged, and where it is. */
   readonly drag: { readonly node: string; readonly x: number; readonly y: number } | null;

@@ -3,6 +3,7 @@ import { useCallback, useRef } from "react";
 import { mayAct } from "@/client/session";
 import { select, toast, useUi } from "@/state/ui";
 import { dropOf } from "./drop";
+import type { Point } from "./layout/arrange";
 import { changeMembership } from "./membership";
 import type { AnyNode } from "./nodes/types";
 import { membranesOf } from "./scene";
@@ -23,6 +24,13 @@ export function selectNode(node: string): void {
   if (kind in KINDS) select(KINDS[kind as keyof typeof KINDS], id);
 }
 
+/** A place as it is kept: from the corner of its goal, which stands elsewhere on the canvas of everything. */
+function withinGoal({ scene, origins }: Stage, node: string, at: Point): Point {
+  const goal = scene.things.find((one) => one.node === node)?.mission ?? "";
+  const origin = origins.get(goal) ?? { x: 0, y: 0 };
+  return { x: at.x - origin.x, y: at.y - origin.y };
+}
+
 /** What a drag or the keyboard does to nodes: places, selection, and who is in which membrane. */
 export function useNodeMoves(stage: Stage) {
   const latest = useRef(stage);
@@ -34,7 +42,9 @@ export function useNodeMoves(stage: Stage) {
       if (change.type !== "position" || change.position === undefined) continue;
       if (change.dragging === true) setCanvas({ drag: { node: change.id, ...change.position } });
       // Arrow keys: a move without a drag. It changes places alone; the menu joins and leaves.
-      else if (useCanvas.getState().drag === null) moveNode(change.id, change.position);
+      else if (useCanvas.getState().drag === null) {
+        moveNode(change.id, withinGoal(latest.current, change.id, change.position));
+      }
     }
   }, []);
 
@@ -44,7 +54,7 @@ export function useNodeMoves(stage: Stage) {
     setCanvas({ drag: null });
     const before = moved.get(node.id) ?? null;
     const from = latest.current.settled.get(node.id);
-    moveNode(node.id, drag);
+    moveNode(node.id, withinGoal(latest.current, node.id, drag));
     const [kind, id] = splitNode(node.id);
     if (kind === "agent" && from !== undefined) {
       void dropped(latest.current, id, from, { ...from, x: drag.x, y: drag.y }, () =>

@@ -6,8 +6,9 @@ import { useUi } from "@/state/ui";
 import { Composer, type Composed, selectedNode } from "./compose";
 import { around, type Box } from "./layout/box";
 import { type Detail, detailOf } from "./layout/detail";
-import { type Layout, NOTHING_PLACED, place } from "./layout/place";
+import type { Point } from "./layout/arrange";
 import { type Room, rooms as roomsOf } from "./layout/rooms";
+import { useLayout } from "./layout/useLayout";
 import { type Scene, sceneOf } from "./scene";
 import { type CanvasState, useCanvas } from "./store";
 import { useLiveEdges } from "./useLiveEdges";
@@ -23,6 +24,8 @@ export interface Stage extends Composed {
   readonly detail: Detail;
   /** Around all that there is; null if nothing is. */
   readonly bounds: Box | null;
+  /** The corner of each goal, from which places are counted that people chose. */
+  readonly origins: ReadonlyMap<string, Point>;
   /** Around what belongs to the goal that is shown; null if nothing does. */
   readonly newest: Box | null;
 }
@@ -37,7 +40,8 @@ const isPastOf = (state: UiState) => state.travel !== null;
 
 /** The structure of a scene as text: while it stays the same, so do places and membranes. */
 function shapeOf(scene: Scene): string {
-  return scene.things.map((one) => `${one.node}|${one.membranes.join(",")}|${one.beside}`).join("\n");
+  const things = scene.things.map((one) => `${one.node}|${one.membranes.join(",")}|${one.beside}`);
+  return [...things, ...scene.links.map((one) => one.id)].join("\n");
 }
 
 /** What is dragged where it is held, and its tasks with it. */
@@ -65,28 +69,26 @@ export function useStage(graph: Graph, view: Box | null, mission: string): Stage
   const selection = useUi(selectionOf);
   const isPast = useUi(isPastOf);
   const live = useLiveEdges(graph);
-  const kept = useRef({ layout: NOTHING_PLACED, isClustered: false, composer: new Composer() });
+  const kept = useRef({ isClustered: false, composer: new Composer() });
 
   const scene = useMemo(() => sceneOf(graph, { mission, pending }), [graph, mission, pending]);
   const shape = useMemo(() => shapeOf(scene), [scene]);
   const memberships = scene.membranes.map((one) => one.id).join("\n");
 
   const newestMission = shownMission(graph, mission);
-  const { layout, rooms, bounds, newest } = useMemo(() => {
-    const next: Layout = place(kept.current.layout, scene, moved);
-    kept.current.layout = next;
-    const found = roomsOf(scene, next.boxes);
-    const all = around([...next.boxes.values(), ...found.map((room) => room.box)]);
+  const layout = useLayout(scene, shape, moved);
+  const { rooms, bounds, newest } = useMemo(() => {
+    const found = roomsOf(scene, layout.boxes);
+    const all = around([...layout.boxes.values(), ...found.map((room) => room.box)]);
     const mine = scene.things.filter((thing) => thing.mission !== "" && thing.mission === newestMission);
     return {
-      layout: next,
       rooms: found,
       bounds: all,
-      newest: around(mine.flatMap((thing) => next.boxes.get(thing.node) ?? [])),
+      newest: around(mine.flatMap((thing) => layout.boxes.get(thing.node) ?? [])),
     };
-    // `shape` and `memberships` say all of the scene that places depend on.
+    // `layout` and `memberships` say all of the scene that rooms depend on.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [shape, memberships, moved, newestMission]);
+  }, [layout, memberships, newestMission]);
 
   const boxes = useMemo(() => dragged(scene, layout.boxes, drag), [scene, layout, drag]);
 
@@ -105,5 +107,15 @@ export function useStage(graph: Graph, view: Box | null, mission: string): Stage
     }); // prettier-ignore
   }, [graph, scene, boxes, rooms, detail, selection, live, pending, isPast]);
 
-  return { ...composed, scene, boxes, settled: layout.boxes, rooms, detail, bounds, newest };
+  return {
+    ...composed,
+    scene,
+    boxes,
+    settled: layout.boxes,
+    origins: layout.origins,
+    rooms,
+    detail,
+    bounds,
+    newest,
+  };
 }

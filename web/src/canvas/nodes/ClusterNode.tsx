@@ -24,6 +24,12 @@ export const ClusterNode = memo(function ClusterNode({ data, selected }: NodePro
           {data.title}
         </p>
         {data.agents > 0 && <p className="text-ink-2">{counted(data.agents, "agent")}</p>}
+        {data.tasks > 0 && (
+          <p className="text-ink-2">
+            {data.done} of {counted(data.tasks, "task")} done
+          </p>
+        )}
+        {data.notDone > 0 && <p className="text-bad">{data.notDone} failed or blocked</p>}
         {data.artifacts > 0 && <p className="text-ink-2">{counted(data.artifacts, "artifact")}</p>}
         {data.working > 0 && <p className="text-agent">{data.working} running</p>}
         {data.waiting > 0 && <p className="text-warn">{data.waiting} waiting</p>}

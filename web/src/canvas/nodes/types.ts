@@ -32,6 +32,9 @@ export type ClusterNodeType = Node<
     readonly isMembrane: boolean;
     readonly agents: number;
     readonly tasks: number;
+    readonly done: number;
+    /** Tasks that failed or are blocked. */
+    readonly notDone: number;
     readonly artifacts: number;
     readonly working: number;
     readonly waiting: number;
