@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from artelier.models.media_body import put_media_into
 from artelier.models.params import dropped_of
 from artelier.ports.model import sending
 
@@ -16,7 +17,7 @@ REPLY_BYTES_MAX = 32 * 1024 * 1024
 """The largest reply body that is read; ten times the text of the largest output window."""
 
 BESIDE_BYTES = 256 * 1024
-"""Of a body that is read in a thread: images make it long, and smaller ones cost less than the thread."""
+"""Of a body that is read in a thread: smaller ones cost less than the thread."""
 
 _CONNECT_S = 10.0
 _CONNECTIONS_MAX = 1_000
@@ -50,9 +51,10 @@ def open_client(base_url: str | None) -> httpx2.AsyncClient:
 
 
 async def _note_body(request: httpx2.Request) -> None:
-    """Record what is sent for the call at hand, and which of its parameters are not in it."""
+    """Put media into the body, and record what is sent for the call at hand and what is not in it."""
+    body = await put_media_into(request)
     if (sent := sending.get()) is not None:
-        body = sent.body = await request.aread()
+        sent.body = body
         if len(body) <= BESIDE_BYTES:
             sent.dropped = dropped_of(sent.params, body)
         else:
@@ -60,10 +62,15 @@ async def _note_body(request: httpx2.Request) -> None:
 
 
 async def _bound_body(response: httpx2.Response) -> None:
-    """Replace the body's stream by one that stops at the limit, counted after decompression."""
+    """Replace the body's stream by one that stops at the limit, counted after decompression.
+
+    An error's body is read at once: not every SDK does that before it looks at it.
+    """
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     response.stream = _BoundedStream(response.stream, encoding=encoding)
+    if response.is_error:
+        await response.aread()
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from artelier.models.params import settings_of, timeout_s_of
-from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, openai_chat
+from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, groq, openai_chat
 from artelier.ports.media import LoadMedia, MediaRules, media_in
 from artelier.ports.model import FREE, Delta, ModelPort, ModelReply, ModelRequest, Price, sending
 from artelier.tokens.media_rules import media_rules
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
     from artelier.models.failures import CallFacts
+    from artelier.models.media_body import MediaBody
     from artelier.models.vendor_mapper import Output
 
 _MODELS_MAX = 64
@@ -36,7 +37,7 @@ _LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
 class _VendorRequest:
     """A request in the vendor's terms."""
 
-    __slots__ = ("messages", "model", "output", "parameters", "settings")
+    __slots__ = ("media", "messages", "model", "output", "parameters", "settings")
 
     def __init__(
         self,
@@ -46,7 +47,9 @@ class _VendorRequest:
         settings: dict[str, Any],
         parameters: ModelRequestParameters,
         output: Output | None,
+        media: MediaBody | None,
     ) -> None:
+        self.media = media
         self.model = model
         self.messages = messages
         self.settings = settings
@@ -139,6 +142,7 @@ class ProviderModel:
         from pydantic_ai.direct import model_request_stream
 
         from artelier.models.failures import failure_of
+        from artelier.models.media_body import sending_media
         from artelier.models.vendor_mapper import reply_of
 
         call, sent = self._call(request), sending.get()
@@ -149,7 +153,10 @@ class ProviderModel:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout_at(deadline):
-                    response = await stack.enter_async_context(model_request_stream(**prepared.arguments()))
+                    with sending_media(prepared.media):
+                        response = await stack.enter_async_context(
+                            model_request_stream(**prepared.arguments())
+                        )
                 events = aiter(response)
                 while True:
                     # Time counts while we wait for the provider, never while our caller works.
@@ -171,8 +178,9 @@ class ProviderModel:
                 reply = reply_of(
                     whole, request=request, output=prepared.output, provider=prepared.model.system
                 )
-            except Exception as error:  # as in complete()
-                raise failure_of(error, call) from None
+            except Exception as error:
+                refusal = prepared.media and prepared.media.refusal
+                raise refusal or failure_of(error, call) from None
         yield reply
 
     async def aclose(self) -> None:
@@ -187,12 +195,18 @@ class ProviderModel:
             sent.adapter, sent.params = adapter_version(), request.params
         model = await self._vendor_model(self._wire_name(request))
         from artelier.models import vendor_mapper
+        from artelier.models.media_body import MediaBody
 
+        # Groq's SDK takes no HTTP client of ours, and its API no image that is worth the trouble.
+        shown = [medium.blob for medium in media_in(request.messages)] if self._build is not groq else []
+        body = MediaBody(media, shown) if shown else None
         profile: dict[str, Any] = dict(model.profile)
         output = vendor_mapper.output_of(request, profile)
         return _VendorRequest(
             model=model,
-            messages=vendor_mapper.messages_of(request, profile, provider=model.system, media=media),
+            messages=vendor_mapper.messages_of(
+                request, profile, provider=model.system, media=body.stand_ins if body else media
+            ),
             settings={
                 **vendor_mapper.cache_settings_of(request),
                 **vendor_mapper.settings_for(
@@ -201,6 +215,7 @@ class ProviderModel:
             },
             parameters=vendor_mapper.parameters_of(request, output),
             output=output,
+            media=body,
         )
 
     @property

@@ -148,7 +148,7 @@ def google(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[An
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url)
+    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
     return GoogleModel(model, provider=provider)
 
 
@@ -164,7 +164,7 @@ def mistral(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[A
     from pydantic_ai.models.mistral import MistralModel
     from pydantic_ai.providers.mistral import MistralProvider
 
-    provider = MistralProvider(api_key=endpoint.api_key, base_url=endpoint.base_url)
+    provider = MistralProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
     return MistralModel(model, provider=provider)
 
 

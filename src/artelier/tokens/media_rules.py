@@ -131,6 +131,8 @@ _RULES: dict[str, MediaRules] = {
     "google:gemini-1": NO_MEDIA,
     "google:gemini-1.5": MediaRules(types=IMAGES | PDFS | SOUNDS, pages_max=1_000, bound=_gemini),
     "deepseek:": NO_MEDIA,
+    # A request with base64 is at most 4 MB, with five images. console.groq.com/docs/vision
+    "groq:": MediaRules(types=IMAGES, bytes_max={"image": 3 * 1_000_000}, count_max=5),
 }
 
 _SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")

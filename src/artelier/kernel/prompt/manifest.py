@@ -213,7 +213,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     adapter: str = ""
     """Name and version of the adapter that sent it; empty before a reply, and if it does not say."""
     body: str = ""
-    """Keyed hash of the HTTP body."""
+    """Keyed hash of the HTTP body, in which media stand by their references."""
     not_sent: tuple[str, ...] = ()
     """Parameters that the body does not hold."""
 

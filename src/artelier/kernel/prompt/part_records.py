@@ -78,6 +78,6 @@ class Sent(Moving, frozen=True, kw_only=True, omit_defaults=True):
     adapter: str = ""
     """Name and version of the adapter that sent the request; empty if it does not say."""
     body: str = ""
-    """Keyed hash of the HTTP body that was sent; empty if none was."""
+    """Keyed hash of the HTTP body that was sent, media by their references; empty if none was."""
     not_sent: tuple[str, ...] = ()
     """Parameters of the request that the body does not hold, since the provider takes none such."""
