@@ -567,7 +567,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     async def runs(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> reports.RunList:
         return await reports.list_runs(self._services, self.id, status=status, after=after, limit=limit)
 
-    async def show(self, run_id: str) -> dict[str, Any]:
+    async def show(self, run_id: str) -> reports.RunDetail:
         return await reports.show_run(self._services, self.id, run_id)
 
     async def steps(self, run_id: str) -> list[reports.StepReport]:
@@ -579,7 +579,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     async def cost(self, run_id: str) -> reports.RunCost:
         return await reports.cost(self._services, self.id, run_id)
 
-    async def approvals(self, run_id: str | None = None) -> list[dict[str, Any]]:
+    async def approvals(self, run_id: str | None = None) -> list[reports.OpenQuestion]:
         return await reports.approvals(self._services, self.id, run_id=run_id)
 
     async def manifest(self, run_id: str, key: str) -> Manifest:
@@ -629,7 +629,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         store = self._kernel.store
         return await erase(self._services, store, self.id, subject=subject, by=by, dry=dry, preview=preview)
 
-    async def restored(self, value: object) -> Any:
+    async def restored(self, value: T) -> T:
         """JSON data (a result, a text) with the values that its placeholders stand for, to show a person.
 
         As it is, if the tenant has no grant `pii:restore`; `[erased]` for what was erased.

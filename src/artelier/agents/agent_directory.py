@@ -6,7 +6,7 @@ Facts are read from views. The operations: list, show, export, import, and compa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import msgspec
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 PAGE_MAX = 1_000
 
 
-class AgentRow(msgspec.Struct, frozen=True):
-    """An agent with its runs and its memory."""
+class KnownAgent(TypedDict):
+    """An agent with its runs and its memory. Reports are dictionaries, because callers index them."""
 
     agent: str
     runs: int
@@ -47,35 +47,61 @@ class AgentRow(msgspec.Struct, frozen=True):
     cost_microusd: int
 
 
-def _row_of(agent: str, usage: AgentUsage | None, entries: int | None) -> AgentRow:
-    if usage is None:
-        return AgentRow(agent, 0, None, None, entries, 0)
-    return AgentRow(agent, usage.runs, usage.last_run, usage.last_us, entries, usage.cost_microusd)
+class KnownAgentPage(TypedDict):
+    """A page of agents by id."""
+
+    items: list[KnownAgent]
+    next: str | None
+    """The `after` of the next page; None for the last."""
 
 
-async def agent_rows(
+class CardSkill(TypedDict):
+    """A skill on an agent's card, with the status that it has in this tenant."""
+
+    skill: str
+    source: str | None
+    origin: str | None
+    hash: str
+    status: str
+    """`active`, `parked` or `refused`; `other` for another definition, `unknown` for none."""
+
+
+class AgentProfile(KnownAgent):
+    """An agent with its card."""
+
+    sub_agents: list[str]
+    card: dict[str, Any]
+    """The card as an export would write it now."""
+    written: str | None
+    """Ref of the card as it was written last; None if it never was."""
+    changes: int
+    """How often its memory was changed."""
+    memory_file: str | None
+    skills: list[CardSkill]
+
+
+def _known_agent(agent: str, usage: AgentUsage | None, entries: int | None) -> KnownAgent:
+    return {
+        "agent": agent,
+        "runs": 0 if usage is None else usage.runs,
+        "last_run": None if usage is None else usage.last_run,
+        "last_us": None if usage is None else usage.last_us,
+        "entries": entries,
+        "cost_microusd": 0 if usage is None else usage.cost_microusd,
+    }
+
+
+async def _known_agents(
     store: Store, tenant: str, *, after: str = "", below: str = "", limit: int
-) -> list[AgentRow]:
+) -> list[KnownAgent]:
     """Return agents that have runs or a memory, by id: behind `after`, with names that begin with `below`."""
     used = {one.agent: one for one in await agent_usage(store, tenant, after=after, below=below, limit=limit)}
     sizes = dict(await memory_sizes(store, tenant, after=after, below=below, limit=limit))
-    found: list[AgentRow] = []
-    for agent in sorted({*used, *sizes}, key=str.encode)[:limit]:
-        found.append(_row_of(agent, used.get(agent), sizes.get(agent)))
-    return found
+    ids = sorted({*used, *sizes}, key=str.encode)[:limit]
+    return [_known_agent(one, used.get(one), sizes.get(one)) for one in ids]
 
 
-async def list_agents(
-    services: Services, tenant: str, *, after: str | None = None, limit: int = 100
-) -> dict[str, Any]:
-    """`{items, next}` by agent id. `entries` is None for an agent without a memory."""
-    limit = max(1, min(limit, PAGE_MAX))
-    found = await agent_rows(services.store, tenant, after=after or "", limit=limit + 1)
-    items = [msgspec.to_builtins(row) for row in found[:limit]]
-    return {"items": items, "next": found[limit - 1].agent if len(found) > limit else None}
-
-
-async def show_agent(services: Services, tenant: str, agent: str) -> dict[str, Any]:
+async def show_agent(services: Services, tenant: str, agent: str) -> AgentProfile:
     """See `AgentsHandle.show_agent`."""
     check_agent(agent)
     usage = await usage_of(services.store, tenant, agent)
@@ -85,12 +111,12 @@ async def show_agent(services: Services, tenant: str, agent: str) -> dict[str, A
             f"no agent {agent!r:.80} in tenant {tenant}",
             hint="`artelier agents list` names those that have runs or a memory.",
         )
-    below = await agent_rows(services.store, tenant, below=f"{agent}/", limit=PAGE_MAX)
+    below = await _known_agents(services.store, tenant, below=f"{agent}/", limit=PAGE_MAX)
     card = await card_of(services, tenant, agent, memory=services.store)
     pins = {(pin.source, pin.name): pin for pin in await pins_of(services.store, tenant)}
     return {
-        **msgspec.to_builtins(_row_of(agent, usage, entries)),
-        "sub_agents": [row.agent for row in below],
+        **_known_agent(agent, usage, entries),
+        "sub_agents": [row["agent"] for row in below],
         "card": card.content,
         "written": await _newest_card(services, tenant, agent),
         "changes": await count_changes(services.store, tenant, memory_id(agent)),
@@ -127,19 +153,14 @@ class AgentKernel(TenantScope, Protocol):
 class AgentsHandle:
     """Methods of `TenantKernel`."""
 
-    async def agents(self: AgentKernel, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
-        """`{items: [{agent, runs, last_run, last_us, entries, cost_microusd}], next}`, by id.
+    async def agents(self: AgentKernel, *, after: str | None = None, limit: int = 100) -> KnownAgentPage:
+        """Return agents that have a run or a memory in this store, by id. Cost: O(runs of the tenant)."""
+        limit = max(1, min(limit, PAGE_MAX))
+        found = await _known_agents(self.services.store, self.id, after=after or "", limit=limit + 1)
+        return {"items": found[:limit], "next": found[limit - 1]["agent"] if len(found) > limit else None}
 
-        Agents that have a run or a memory in this store. Cost: O(runs of the tenant).
-        """
-        return await list_agents(self.services, self.id, after=after, limit=limit)
-
-    async def show_agent(self: AgentKernel, agent_id: str) -> dict[str, Any]:
-        """A row of `agents` with `sub_agents`, the `card` as an export would write it now, its ref as
-        `written` (None if it never was), `blocks`, and `skills` with the status they have here.
-
-        Errors: `NotFound`.
-        """
+    async def show_agent(self: AgentKernel, agent_id: str) -> AgentProfile:
+        """Return an agent with its card. Errors: `NotFound`."""
         return await show_agent(self.services, self.id, agent_id)
 
     async def export_agent(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -18,6 +18,9 @@ from artelier.cli.narration.run_tail import Watch, tasks_below
 from artelier.errors import ArtelierError
 from artelier.kernel import find_driver
 from artelier.pii.scrubber_registry import redact_output
+
+if TYPE_CHECKING:
+    from artelier.kernel.queries.reports import OpenQuestion
 
 LINE_BYTES_MAX = 65_536
 """Of one typed line."""
@@ -96,12 +99,12 @@ class ApprovalDesk:
             finally:
                 self._watch.release()
 
-    async def _question(self, asked: Asked) -> dict[str, Any] | None:
+    async def _question(self, asked: Asked) -> OpenQuestion | None:
         found = await self._runs.approvals(asked[0])
         item = next((item for item in found if item["step"] == asked[1]), None)
         return await self._runs.restored(item)  # for a person who may see values
 
-    async def _answer(self, question: dict[str, Any]) -> None:
+    async def _answer(self, question: OpenQuestion) -> None:
         run, step = question["run_id"], question["step"]
         if self._yes:
             answer: dict[str, Any] | None = {"note": "--yes"}
@@ -129,7 +132,7 @@ class ApprovalDesk:
             core.on_wait = "suspend"
             core.announce()
 
-    async def _ask(self, question: dict[str, Any]) -> dict[str, Any] | None:
+    async def _ask(self, question: OpenQuestion) -> dict[str, Any] | None:
         """The person's answer as arguments of `approve`; None for later."""
         screen, details = self._call.screen, dict(question.get("details") or {})
         screen.note()

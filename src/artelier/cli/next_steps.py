@@ -22,6 +22,7 @@ from artelier.money import format_usd
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
+    from artelier.kernel.queries.reports import OpenQuestion, RunDetail, UnsettledCall
 
 AGENT = "agent"
 """Name of the loop of autonomous agents, which loads too much to be imported for it."""
@@ -75,7 +76,7 @@ async def undriven(kernel: Kernel, tenant: str, runs: Iterable[Mapping[str, Any]
     return set(names.values())
 
 
-async def next_steps(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> list[str]:
+async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
     """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
     if run["status"] in ("completed", "cancelled"):
         return []
@@ -102,7 +103,7 @@ async def next_steps(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> list
     return _advice(call, run, way)
 
 
-async def _not_done(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> list[str]:
+async def _not_done(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
     """The commands that tell why tasks of a mission are not done; of what only waited for those, nothing."""
     desk = kernel.for_tenant(run["tenant"])
     tasks = (await desk.tasks.list(mission=run["id"], limit=1_000))["items"]
@@ -111,7 +112,7 @@ async def _not_done(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> list[
     return [f"see why: {call.command_line('tasks', 'show', one['id'])}" for one in first[:WHY_MAX]]
 
 
-def _of_turn(call: CliCall, run: dict[str, Any]) -> list[str]:
+def _of_turn(call: CliCall, run: RunDetail) -> list[str]:
     """A turn of a chat has one run: it is neither reopened nor driven in a fork."""
     chat = call.command_line("chat", chat_of(run["origin"] or run["id"]))
     if run["status"] == "failed":
@@ -122,7 +123,7 @@ def _of_turn(call: CliCall, run: dict[str, Any]) -> list[str]:
     ]
 
 
-async def way_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> str:
+async def way_on(call: CliCall, kernel: Kernel, run: RunDetail) -> str:
     """Return how a run is driven further: by its root, and by the program that started it if only that
     can.
     """
@@ -144,7 +145,7 @@ def own_program(run_id: str) -> str:
     return f"run the program that started it again, with run_id={run_id!r}"
 
 
-def _advice(call: CliCall, run: dict[str, Any], way: str) -> list[str]:
+def _advice(call: CliCall, run: RunDetail, way: str) -> list[str]:
     status, run_id = run["status"], run["id"]
     if status == "failed":
         reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
@@ -170,14 +171,14 @@ def _advice(call: CliCall, run: dict[str, Any], way: str) -> list[str]:
     return [f"go on: {way}"]
 
 
-def settling(call: CliCall, run: dict[str, Any], step: str) -> str:
+def settling(call: CliCall, run: RunDetail, step: str) -> str:
     """Return the command that settles a step whose outcome is unknown, with the answers to choose from."""
     file = "" if run["loop"] else " --tools FILE"
     command = call.command_line("reconcile", run["id"], step)
     return f"{command} --succeeded JSON | --failed MESSAGE | --retry | --probe{file}"
 
 
-async def _limit_reached(kernel: Kernel, run: dict[str, Any]) -> tuple[str, str, int]:
+async def _limit_reached(kernel: Kernel, run: RunDetail) -> tuple[str, str, int]:
     """Scope and unit of the limit at which a run stopped, and what it asked for."""
     stream = run_stream(run["tenant"], run["id"])
     head, _ = await kernel.store.head(stream)
@@ -214,9 +215,7 @@ def _amount(number: int, unit: str) -> str:
     return f"{format_usd(number)} USD" if unit == "usd" else f"{number:,} {unit}"
 
 
-def _raising(
-    call: CliCall, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int
-) -> list[str]:
+def _raising(call: CliCall, run: RunDetail, limit: tuple[str, str], way: str, *, gone_s: int) -> list[str]:
     scope, unit = limit
     tenant, further = run["tenant"], f"then go on: {way}"
     kind, _, name = scope.partition(":")
@@ -235,7 +234,7 @@ def _raising(
 
 
 def _raising_of_run(
-    call: CliCall, run: dict[str, Any], owner: str, unit: str, way: str, *, gone_s: int
+    call: CliCall, run: RunDetail, owner: str, unit: str, way: str, *, gone_s: int
 ) -> list[str]:
     option = "--budget-usd AMOUNT" if unit == "usd" else f"--limit {unit}=CAP"
     if unit == "ms":
@@ -249,7 +248,7 @@ def _raising_of_run(
     return [f"raise its cap: {raising} {option}", f"then go on: {way}"]
 
 
-def question_lines(asked: dict[str, Any]) -> list[str]:
+def question_lines(asked: OpenQuestion) -> list[str]:
     """A question to a person, and what it is about: a tool's arguments, say."""
     lines = [display.line(str(asked.get("question", "")), chars_max=400)]
     about = asked.get("details")
@@ -261,7 +260,7 @@ def question_lines(asked: dict[str, Any]) -> list[str]:
     return lines
 
 
-def unknown_lines(call: dict[str, Any]) -> list[str]:
+def unknown_lines(call: UnsettledCall) -> list[str]:
     """A call of unknown outcome, with what a person needs to find it outside."""
     arguments = display.arguments(call["arguments"], chars_max=1_000)
     lines = [
@@ -275,6 +274,6 @@ def unknown_lines(call: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _approval(call: CliCall, run_id: str, item: dict[str, Any]) -> str:
+def _approval(call: CliCall, run_id: str, item: OpenQuestion) -> str:
     command = call.command_line("approve", run_id, item["step"])
     return f"answer “{str(item.get('question', ''))[:200]}”: {command}  (or --deny; --note says more)"

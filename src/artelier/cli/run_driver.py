@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +24,10 @@ from artelier.kernel import AgentResult
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.money import format_usd
 from artelier.tools.workspace.files import OUT_FOLDER
+
+if TYPE_CHECKING:
+    from artelier.kernel.queries.reports import RunDetail
+    from artelier.missions.reports import MissionDetail
 
 
 async def drive(
@@ -78,10 +82,10 @@ async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: s
 async def _summarize(
     call: CliCall,
     kernel: Kernel,
-    run: dict[str, Any],
+    run: RunDetail,
     result: AgentResult,
     file: Path | None,
-    goal: dict[str, Any],
+    goal: RunDetail | MissionDetail,
 ) -> None:
     """Tell how the run stands; of a mission that is not done, how its `goal` does."""
     note = call.screen.note

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from artelier.log import EventData
     from artelier.missions.membranes import Membranes
     from artelier.missions.plan.planner import MissionJob
+    from artelier.missions.reports import AgentDetail, AgentReport, MissionDetail, MissionPage, PlannedMission
     from artelier.missions.task.task_handle import Tasks
 
 
@@ -44,8 +45,8 @@ class MissionsHandle:
         subject: str = "",
         at_most: bool = False,
         params: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Take a goal apart: `{mission, status, plan, estimate}`, where nothing is launched yet.
+    ) -> PlannedMission:
+        """Take a goal apart, where nothing is launched yet.
 
         With `auto_launch` it is launched and driven to its end. `plan` is one of your own, which no model
         is asked for. `budget_usd` caps the mission with all that belongs to it; with `at_most`, so does the
@@ -75,7 +76,7 @@ class MissionsHandle:
 
     async def launch(
         self: TenantScope, mission_id: str, plan: Mapping[str, Any] | None = None, *, by: str = "operator"
-    ) -> dict[str, Any]:
+    ) -> MissionDetail:
         """Say yes to a mission's plan, or to an edited one; what `mission` says of it. Whoever drives runs
         (`drive_mission`, `artelier resume`, a worker) then goes on with it.
 
@@ -102,15 +103,14 @@ class MissionsHandle:
         after: int = 0,
         limit: int = 100,
         newest_first: bool = False,
-    ) -> dict[str, Any]:
-        """`{items, next}` in the order of their start, or the newest first; see `reading.mission_page`."""
+    ) -> MissionPage:
+        """Return missions in the order of their start, or the newest first."""
         from artelier.missions.plan.commands import mission_page
 
         return await mission_page(self, status=status, after=after, limit=limit, newest_first=newest_first)
 
-    async def mission(self: TenantScope, mission_id: str) -> dict[str, Any]:
-        """A mission with its plan, agents, tasks, membranes and what it came to; see
-        `reading.mission_object`. Errors: `NotFound`."""
+    async def mission(self: TenantScope, mission_id: str) -> MissionDetail:
+        """Return a mission with its plan, agents, tasks, membranes and outputs. Errors: `NotFound`."""
         from artelier.missions.plan.commands import mission_object
 
         return await mission_object(self, mission_id)
@@ -163,7 +163,7 @@ class MissionsHandle:
         tools: Sequence[str] = (),
         budget_usd: str | None = None,
         by: str = "operator",
-    ) -> dict[str, Any]:
+    ) -> AgentDetail:
         """Make an agent that tasks can be assigned to; what `mission_agent` says of it.
 
         Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
@@ -174,17 +174,14 @@ class MissionsHandle:
             self, id, name=name, role=role, model=model, tools=tools, budget_usd=budget_usd, by=by
         )
 
-    async def agents_of(self: TenantScope, mission_id: str) -> list[dict[str, Any]]:
-        """The agents of a mission; see `mission_agents.agent_line`."""
+    async def agents_of(self: TenantScope, mission_id: str) -> list[AgentReport]:
+        """Return the agents of a mission."""
         from artelier.missions.mission_agents import agents_of
 
         return await agents_of(self, mission_id)
 
-    async def mission_agent(self: TenantScope, agent_id: str) -> dict[str, Any]:
-        """An agent with its tools, steering, membranes and budget; see `mission_agents.agent_object`.
-
-        Errors: `NotFound`.
-        """
+    async def mission_agent(self: TenantScope, agent_id: str) -> AgentDetail:
+        """Return an agent with its tools, steering, membranes and budget. Errors: `NotFound`."""
         from artelier.missions.mission_agents import agent_object
 
         return await agent_object(self, agent_id)

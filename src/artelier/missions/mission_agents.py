@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
+from artelier.agents.agent_directory import AgentProfile, KnownAgent
 from artelier.artifacts import Artifact
 from artelier.artifacts.queries import ids_between, load
 from artelier.errors import (
@@ -29,6 +30,7 @@ from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
 from artelier.missions.queries import agent_ids, planned_of, task_page
+from artelier.missions.reports import AgentDetail, AgentReport, AgentSteering, AgentTool, TaskReport
 from artelier.missions.steering_document import AXES, Steering, effective
 from artelier.missions.task.loop_state import agent_content
 from artelier.missions.task.preview import offers, place_of, place_without_task, upcoming
@@ -51,8 +53,8 @@ async def create_agent(
     tools: Sequence[str] = (),
     budget_usd: str | None = None,
     by: str = OPERATOR,
-) -> dict[str, Any]:
-    """Make an agent with its steering, as one batch; what `agent_object` says of it.
+) -> AgentDetail:
+    """Make an agent with its steering, as one batch.
 
     Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
     """
@@ -89,24 +91,18 @@ async def create_agent(
     return await agent_object(desk, id)
 
 
-async def agents_of(desk: TenantScope, mission: str) -> list[dict[str, Any]]:
-    """The agents of a mission, as `agent_line` says them."""
+async def agents_of(desk: TenantScope, mission: str) -> list[AgentReport]:
+    """Return the agents of a mission."""
     return [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
 
 
-async def agent_line(desk: TenantScope, agent: str) -> dict[str, Any]:
-    """`{id, name, mission, status, task, iteration, max_iterations, last_iteration, model, tasks,
-    cost_microusd, tokens}`.
-
-    `status`: `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, or `idle` without
-    tasks. Errors: `NotFound`.
-    """
+async def agent_line(desk: TenantScope, agent: str) -> AgentReport:
+    """Return an agent with the task that it works on. Errors: `NotFound`."""
     artifact = await desk.as_principal(OPERATOR).artifacts.look(agent)
     content = await _shown_content(desk, agent)
     mission = await mission_of(desk, artifact)
     tasks = await task_page(desk, mission=None, agent=agent, status=None, after=0, limit=TASKS_MAX)
     at = _at_work(tasks["items"])
-    sums = await _sums(desk, agent)
     model = content.model or await _model_of(desk, mission)
     return {
         "id": agent,
@@ -119,7 +115,7 @@ async def agent_line(desk: TenantScope, agent: str) -> dict[str, Any]:
         "last_iteration": at["last_iteration"] if at else 0,
         "model": model,
         "tasks": [task["id"] for task in tasks["items"]],
-        **sums,
+        **await _sums(desk, agent),
     }
 
 
@@ -130,12 +126,8 @@ async def _shown_content(desk: TenantScope, agent: str) -> AgentContent:
         return AgentContent(name=error.mark, role=error.mark)
 
 
-async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
-    """A line with `{role, tools, steering, membranes, budget, memory, version}`.
-
-    `tools`: `{name, risk, side_effect, enabled, why_off}`; `steering`: `{id, version, content}` or None;
-    `budget`: `{usd, used, left}` in micro-dollars, None for no limit. Errors: `NotFound`.
-    """
+async def agent_object(desk: Any, agent: str) -> AgentDetail:
+    """Return an agent with its tools, steering, membranes and budget. Errors: `NotFound`."""
     artifacts = desk.as_principal(OPERATOR).artifacts
     artifact = await artifacts.look(agent)
     content = await _shown_content(desk, agent)
@@ -144,7 +136,8 @@ async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
     used = (await desk.used(f"agent:{agent}"))["usd"]
     cap = used["cap"]
     steered = await _steering(desk, content.steering_artifact_id)
-    return shown | {
+    return {
+        **shown,
         "role": content.role,
         "version": artifact.version,
         "tools": await _tools(desk, agent, shown["mission"] or "", steered, groups),
@@ -181,7 +174,7 @@ async def run_agent(
         results.append(await worked_on(desk, ready[0], on_wait=on_wait, params=params))
 
 
-async def _is_ready(desk: TenantScope, task: dict[str, Any]) -> bool:
+async def _is_ready(desk: TenantScope, task: TaskReport) -> bool:
     from artelier.kernel.run.context import is_final
     from artelier.missions.queries import standing_of
     from artelier.missions.task.task_handle import status_of_mission
@@ -202,7 +195,7 @@ async def mission_of(desk: TenantScope, artifact: Artifact) -> str:
     return next((name for name in named if name in found), "")
 
 
-def _at_work(tasks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _at_work(tasks: Sequence[TaskReport]) -> TaskReport | None:
     """The task that an agent works on, else the one that was changed last."""
     active = [task for task in tasks if task["status"] == "active"]
     if active:
@@ -211,7 +204,7 @@ def _at_work(tasks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return max(begun, key=lambda task: task["changed_us"], default=None)
 
 
-def _status(tasks: Sequence[dict[str, Any]], at: dict[str, Any] | None) -> str:
+def _status(tasks: Sequence[TaskReport], at: TaskReport | None) -> str:
     if at is not None and at["status"] == "active":
         return AT_WORK.get(str(at["run_status"]), str(at["run_status"]))
     there = {task["status"] for task in tasks}
@@ -221,7 +214,14 @@ def _status(tasks: Sequence[dict[str, Any]], at: dict[str, Any] | None) -> str:
     return "idle"
 
 
-async def _sums(desk: TenantScope, agent: str) -> dict[str, int]:
+class _Sums(TypedDict):
+    """The cost and the tokens of an agent's tasks."""
+
+    cost_microusd: int
+    tokens: int
+
+
+async def _sums(desk: TenantScope, agent: str) -> _Sums:
     runs = await runs_started(desk.services.store, desk.id, loop="task", agent=agent)
     found = (await totals(desk.services.store, desk.id, [run.run for run in runs])).values()
     return {
@@ -235,7 +235,7 @@ async def _model_of(desk: TenantScope, mission: str) -> str | None:
     return None if row is None else row.model
 
 
-async def _steering(desk: TenantScope, id_: str | None) -> dict[str, Any] | None:
+async def _steering(desk: TenantScope, id_: str | None) -> AgentSteering | None:
     if not id_:
         return None
     try:
@@ -246,8 +246,8 @@ async def _steering(desk: TenantScope, id_: str | None) -> dict[str, Any] | None
 
 
 async def _tools(
-    desk: TenantScope, agent: str, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
-) -> list[dict[str, Any]]:
+    desk: TenantScope, agent: str, mission: str, steered: AgentSteering | None, groups: Sequence[str]
+) -> list[AgentTool]:
     """The tools that its next prompt has, and why others are off for this agent now."""
     own = _parse_steering(steered)
     pools = [_parse_steering(await _steering(desk, f"{group}/steering")) for group in groups]
@@ -275,7 +275,7 @@ async def _tools(
     ]
 
 
-def _parse_steering(steered: dict[str, Any] | None) -> Steering | None:
+def _parse_steering(steered: AgentSteering | None) -> Steering | None:
     """Return what steering says; None for what is none, which the loop refuses by name."""
     with suppress(InvalidRequest):
         return None if steered is None else Steering.parse(steered["content"])
@@ -293,68 +293,81 @@ async def _workspace_of(desk: TenantScope, mission: str) -> tuple[str, tuple[str
 CARDS = "agents/"
 """Below this the cards of agents are kept: artifacts of the same kind, and no agents."""
 
-PLAIN: dict[str, Any] = {"runs": 0, "last_run": None, "last_us": None, "entries": None}
+
+class AgentFacts(NamedTuple):
+    """What is known of one agent."""
+
+    id: str
+    known: KnownAgent | None
+    """Its runs and its memory; None for an agent without both."""
+    assigned: AgentReport | None
+    """The work on its tasks; None for an agent that tasks cannot be assigned to."""
+
+
+class AgentPage(NamedTuple):
+    """A page of agents by id."""
+
+    items: list[AgentFacts]
+    next: str | None
 
 
 async def agent_page(
     desk: Any, *, mission: str | None = None, after: str | None = None, limit: int = 100
-) -> dict[str, Any]:
-    """`{items, next}` by id. An item has `{id, agent, runs, last_run, last_us, entries, cost_microusd}`, and
-    of an agent that tasks can be assigned to what `mission_agents.agent_line` says; `is_assignable` tells
-    which.
+) -> AgentPage:
+    """Return agents by id; with `mission` those that are named after it.
 
-    With `mission` those that are named after it. Cost: that of `TenantKernel.agents`.
+    Cost: that of `TenantKernel.agents`.
     """
     first = after or ""
+    lines: dict[str, AgentFacts | None] = {}
     if mission is not None:
         ids = [one for one in await agent_ids(desk, mission) if one > first][: limit + 1]
-        lines = {one: await _line(desk, one) for one in ids}
     else:
         ids = await _assignable(desk, after=first, limit=limit + 1)
-        known = (await desk.agents(after=after, limit=limit + 1))["items"]
-        lines = {one["agent"]: _plain(one) for one in known}
-        lines |= {one: await _line(desk, one, lines.get(one)) for one in ids}
+        known: list[KnownAgent] = (await desk.agents(after=after, limit=limit + 1))["items"]
+        lines = {one["agent"]: AgentFacts(one["agent"], one, None) for one in known}
+    lines |= {one: await _read_facts(desk, one, lines.get(one)) for one in ids}
     names = sorted(lines)
     items = [line for name in names[:limit] if (line := lines[name]) is not None]
-    return {"items": items, "next": names[limit - 1] if len(names) > limit else None}
+    return AgentPage(items, names[limit - 1] if len(names) > limit else None)
 
 
-async def agent_facts(desk: Any, agent: str) -> dict[str, Any]:
-    """Return what is known of one agent, as `TenantKernel.show_agent` and `mission_agent` say it; what only
-    one of them knows is missing for the others. Errors: `NotFound` if neither knows it.
+async def agent_facts(desk: Any, agent: str) -> AgentFacts:
+    """Return what `TenantKernel.show_agent` and `mission_agent` know of one agent.
+
+    Errors: `NotFound` if neither knows it.
     """
+    known: AgentProfile | None = None
+    with suppress(NotFound):
+        known = await desk.show_agent(agent)
+    if await _assignable(desk, agent):
+        return AgentFacts(agent, known, await agent_object(desk, agent))
+    if known is None:
+        raise NotFound(f"no agent {agent!r:.140}", hint="GET /api/v1/agents names those there are.")
+    return AgentFacts(agent, known, None)
+
+
+async def _read_facts(desk: TenantScope, agent: str, listed: AgentFacts | None) -> AgentFacts | None:
+    """Return the facts of an agent; None for one that people may not read, or that was deleted right now."""
     try:
-        known = _plain(await desk.show_agent(agent))
-    except NotFound:
-        known = None
-    if not await _assignable(desk, agent):
-        if known is None:
-            raise NotFound(f"no agent {agent!r:.140}", hint="GET /api/v1/agents names those there are.")
-        return known
-    return _merge_facts(agent, known, await agent_object(desk, agent))
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "id": row["agent"], "is_assignable": False}
-
-
-def _merge_facts(agent: str, known: dict[str, Any] | None, told: dict[str, Any]) -> dict[str, Any]:
-    return {**PLAIN, **(known or {}), **told, "agent": agent, "is_assignable": True}
-
-
-async def _line(desk: TenantScope, agent: str, known: dict[str, Any] | None = None) -> dict[str, Any] | None:
-    """None for one that people may not read, or that was deleted right now."""
-    try:
-        told = await agent_line(desk, agent)
+        assigned = await agent_line(desk, agent)
     except ArtelierError:
-        return known
-    known = known or await _read_run_facts(desk, agent)
-    return _merge_facts(agent, known, told)
+        return listed
+    known = None if listed is None else listed.known
+    return AgentFacts(agent, known or await _read_runs(desk, assigned), assigned)
 
 
-async def _read_run_facts(desk: TenantScope, agent: str) -> dict[str, Any]:
+async def _read_runs(desk: TenantScope, agent: AgentReport) -> KnownAgent:
     """Return what runs say of an agent that stands beyond the page of those."""
-    return (await agent_runs(desk.services.store, desk.id, agent))._asdict()
+    had = await agent_runs(desk.services.store, desk.id, agent["id"])
+    return {
+        "agent": agent["id"],
+        "runs": had.runs,
+        "last_run": had.last_run,
+        "last_us": had.last_us,
+        "entries": None,
+        "cost_microusd": agent["cost_microusd"],
+    }
 
 
 async def _assignable(

@@ -12,9 +12,10 @@ from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
-from artelier.kernel.queries.runs import ENDED, DueLook, find_run, totals
+from artelier.kernel.queries.runs import ENDED, DueLook, TreeTotal, find_run, totals
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
+from artelier.missions.reports import AddedTask, Judgement, TaskDetail, TaskIteration, TaskPage, TaskReport
 from artelier.missions.status import TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
 
@@ -32,8 +33,8 @@ _TASKS = (
 
 async def task_page(
     desk: TenantScope, *, mission: str | None, agent: str | None, status: str | None, after: int, limit: int
-) -> dict[str, Any]:
-    """`{items, next}`; an item is a task without its definition and iterations: see `_item`."""
+) -> TaskPage:
+    """Return tasks without their definitions and iterations, in the order of their making."""
     if status is not None and status not in STATUSES:
         raise InvalidRequest("status of a task", expected=", ".join(STATUSES), got=status[:80])
     limit = max(1, min(limit, PAGE_MAX))
@@ -48,7 +49,7 @@ async def task_page(
     return {"items": await _items(desk, page), "next": page[-1][0] if len(rows) > limit else None}
 
 
-async def _items(desk: TenantScope, rows: Sequence[Any]) -> list[dict[str, Any]]:
+async def _items(desk: TenantScope, rows: Sequence[Any]) -> list[TaskReport]:
     sums = await totals(desk.services.store, desk.id, [row[1] for row in rows if row[14] is not None])
     goals = await _goals(desk, [row[1] for row in rows])
     needed = await _dependencies(desk, [row[1] for row in rows])
@@ -62,18 +63,12 @@ def _item(
     row: Sequence[Any],
     *,
     goals: dict[str, str],
-    sums: dict[str, Any],
+    sums: dict[str, TreeTotal],
     needed: dict[str, list[str]],
-    judged: dict[str, list[dict[str, Any]]],
+    judged: dict[str, list[Judgement]],
     begun: dict[str, int],
-) -> dict[str, Any]:
-    """`{id, goal, status, reason, blocked_by, mission, assigned_agent_id, parent, inputs, depends_on,
-    outputs, judged, iteration_count, max_iterations, last_iteration, run_status, cost_microusd, created_us,
-    changed_us}`.
-
-    `last_iteration` is the last one that the task may have, counted from `begun`; `judged` is what people
-    have said of its outputs, see `human_verdict.judgements_of`.
-    """
+) -> TaskReport:
+    """Return one task. `begun`: the iteration from which each is counted, of those tried again."""
     (
         _,
         task,
@@ -169,27 +164,24 @@ async def _dependencies(desk: TenantScope, tasks: Sequence[str]) -> dict[str, li
     return found
 
 
-async def task_object(desk: TenantScope, task: str) -> dict[str, Any]:
-    """An item of `task_page` with `message, success_criteria, checks, only_checks, version, iterations`.
-    `message` says in words why it failed or is blocked, if its run has ended so.
-
-    An iteration: `{iteration, at_us, action, reason, tool, decision, step, artifact, is_error, code, passed,
-    verdict, void, steering}`; `decision` and `verdict` are JSON. Errors: `NotFound`.
-    """
+async def task_object(desk: TenantScope, task: str) -> TaskDetail:
+    """Return a task with its definition and its iterations. Errors: `NotFound`."""
     rows = await desk.services.store.query(f"{_TASKS} WHERE t.tenant = ? AND t.task = ?", (desk.id, task))
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
-    shown = (await _items(desk, rows))[0]
+    [shown] = await _items(desk, rows)
     stored = await _definition(desk, task)
     content = _fields(stored) if stored is not None else {}
-    shown["version"] = stored.version if stored is not None else 0
-    shown["success_criteria"] = content.get("success_criteria", "")
-    shown["checks"] = content.get("checks", [])
-    shown["only_checks"] = content.get("only_checks", False)
-    shown["iterations"] = await iterations_of(desk, task)
-    shown["message"] = await task_message(desk, task) if shown["status"] in ("failed", "blocked") else ""
-    shown["approvals"] = await approvals(desk.services, desk.id, run_id=task)
-    return shown
+    return {
+        **shown,
+        "version": stored.version if stored is not None else 0,
+        "success_criteria": content.get("success_criteria", ""),
+        "checks": content.get("checks", []),
+        "only_checks": content.get("only_checks", False),
+        "iterations": await iterations_of(desk, task),
+        "message": await task_message(desk, task) if shown["status"] in ("failed", "blocked") else "",
+        "approvals": await approvals(desk.services, desk.id, run_id=task),
+    }
 
 
 async def task_message(desk: TenantScope, task: str) -> str:
@@ -199,7 +191,7 @@ async def task_message(desk: TenantScope, task: str) -> str:
     return said if isinstance(said, str) else ""
 
 
-async def iterations_of(desk: TenantScope, task: str) -> list[dict[str, Any]]:
+async def iterations_of(desk: TenantScope, task: str) -> list[TaskIteration]:
     """Return what was decided and what came of it, in order."""
     services = desk.services
     rows = await services.store.query(
@@ -210,7 +202,7 @@ async def iterations_of(desk: TenantScope, task: str) -> list[dict[str, Any]]:
         " WHERE i.tenant = ? AND i.task = ? ORDER BY i.iteration",
         (desk.id, task),
     )
-    found: list[dict[str, Any]] = []
+    found: list[TaskIteration] = []
     for (
         number,
         at_us,
@@ -265,16 +257,14 @@ async def agent_ids(desk: TenantScope, mission: str) -> list[str]:
     return await ids_between(store, desk.id, MAIN_SPACE, kind="agent", low=low, high=high, limit=PAGE_MAX)
 
 
-async def judgements_of(desk: TenantScope, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return by task `{output, accepted, by, at_us, note}` of each judgement of a person, oldest first."""
-    import msgspec
-
+async def judgements_of(desk: TenantScope, tasks: list[str]) -> dict[str, list[Judgement]]:
+    """Return the judgements of people by task, oldest first."""
     rows = await desk.services.store.query(
         "SELECT task, ref, accepted, by, at_us, note FROM judgements WHERE tenant = ?"
         " AND task IN (SELECT value FROM json_each(?)) ORDER BY position",
         (desk.id, msgspec.json.encode(tasks).decode()),
     )
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Judgement]] = {}
     for task, ref, accepted, by, at_us, note in rows:
         said = await shown_json(desk.services, desk.id, note)
         found.setdefault(task, []).append(
@@ -355,14 +345,14 @@ async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
     )
 
 
-async def fresh_tasks(desk: TenantScope, mission: str, *, known: Collection[str]) -> list[dict[str, Any]]:
-    """`{task, depends_on}` of the mission's own tasks that are not known yet, oldest first."""
+async def fresh_tasks(desk: TenantScope, mission: str, *, known: Collection[str]) -> list[AddedTask]:
+    """Return the mission's own tasks that are not known yet, oldest first."""
     rows = await desk.services.store.query(
         "SELECT task FROM tasks WHERE tenant = ? AND mission = ? AND parent = '' AND agent <> ''"
         " ORDER BY position LIMIT ?",
         (desk.id, mission, len(known) + ADDED_MAX),
     )
-    found: list[dict[str, Any]] = []
+    found: list[AddedTask] = []
     for (task,) in rows:
         if task not in known:
             found.append({"task": task, "depends_on": await needed_by(desk, task)})

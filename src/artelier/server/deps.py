@@ -6,7 +6,8 @@ all tenants, and each hop costs as much as a small request.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol, cast
+from collections.abc import Mapping
+from typing import Annotated, Protocol, TypeVar, cast
 
 from fastapi import Depends, Query, Request
 
@@ -189,8 +190,13 @@ def workspace_of(asked: str | None, *, desk: Desk, who: Identity) -> str:
     return workspaces.check(desk.id, asked)
 
 
-def with_shown_workspace(found: dict[str, Any], *, desk: Desk, who: Identity) -> dict[str, Any]:
+Shown = TypeVar("Shown", bound=Mapping[str, object])
+
+
+def with_shown_workspace(found: Shown, *, desk: Desk, who: Identity) -> Shown:
     """Return a record with its workspace as the person may see it: only on their own machine as a path."""
-    if who.is_local or not found.get("workspace"):
+    folder = found["workspace"]
+    if who.is_local or not folder:
         return found
-    return {**found, "workspace": desk.services.workspaces.display_path(desk.id, found["workspace"])}
+    shown = {**found, "workspace": desk.services.workspaces.display_path(desk.id, str(folder))}
+    return cast(Shown, shown)

@@ -120,7 +120,7 @@ async def restore_response(response: Response, desk: TenantKernel) -> Response:
     if media == JSON:
         done = await _restored_json(body, desk)
     elif media == "text/plain":
-        done = cast(str, await desk.restored(body.decode())).encode()
+        done = (await desk.restored(body.decode())).encode()
     else:
         return response
     response.body = done

@@ -7,12 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-import msgspec
-
 from artelier.agents.launch import launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.dispatcher import fire_now, write
-from artelier.agents.schedules.queries import schedule_detail, schedule_page, schedule_row
+from artelier.agents.schedules.queries import (
+    FiredSchedule,
+    ScheduleDetail,
+    SchedulePage,
+    schedule_detail,
+    schedule_page,
+    schedule_row,
+)
 from artelier.agents.schedules.recurrence import (
     CATCH_UPS,
     OVERLAPS,
@@ -71,7 +76,7 @@ class Schedules:
         max_failures: int = 0,
         by: str = "operator",
         subject: str = "",
-    ) -> dict[str, Any]:
+    ) -> ScheduleDetail:
         """Start a run at each time from now on; what `get` says of the schedule.
 
         `cron`: five fields, in `timezone` (UTC unless said). `every`: seconds, or a text such as `30m`,
@@ -102,16 +107,15 @@ class Schedules:
         await self._services.store.append(Batch(appends=[append], blobs=[blob]))
         return await self.get(name)
 
-    async def list(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> dict[str, Any]:
-        """`{items, next}` in the order of their making. `status`: `active` or `paused`."""
+    async def list(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> SchedulePage:
+        """Return schedules in the order of their making. `status`: `active` or `paused`."""
         if status is not None and status not in STORED:
             raise InvalidRequest("status", expected="active or paused", got=repr(status)[:80])
-        page = await schedule_page(self._services, self._desk.id, status=status, after=after, limit=limit)
-        return msgspec.to_builtins(page)
+        return await schedule_page(self._services, self._desk.id, status=status, after=after, limit=limit)
 
-    async def get(self, name: str) -> dict[str, Any]:
-        """A schedule with its next time and its newest `runs`. Errors: `NotFound`."""
-        return msgspec.to_builtins(await schedule_detail(self._services, self._desk.id, name))
+    async def get(self, name: str) -> ScheduleDetail:
+        """Return a schedule with its next time and its newest `runs`. Errors: `NotFound`."""
+        return await schedule_detail(self._services, self._desk.id, name)
 
     async def change(
         self,
@@ -128,7 +132,7 @@ class Schedules:
         catch_up: str = UNSAID,
         max_failures: int = UNSAID,
         by: str = "operator",
-    ) -> dict[str, Any]:
+    ) -> ScheduleDetail:
         """Change what is given, for all firings to come; what `get` says then.
 
         An interval that stays keeps its times. Errors: those of `add`; `NotFound`.
@@ -157,7 +161,7 @@ class Schedules:
         await self._append(name, make_change, by=by)
         return await self.get(name)
 
-    async def pause(self, name: str, *, by: str = "operator", note: str = "") -> dict[str, Any]:
+    async def pause(self, name: str, *, by: str = "operator", note: str = "") -> ScheduleDetail:
         """Fire no more until it is resumed; runs that are at work go on.
 
         Errors: `NotFound`; `Conflict` if it is paused.
@@ -179,7 +183,7 @@ class Schedules:
         await self._append(name, make_pause, by=by)
         return await self.get(name)
 
-    async def resume(self, name: str, *, by: str = "operator") -> dict[str, Any]:
+    async def resume(self, name: str, *, by: str = "operator") -> ScheduleDetail:
         """Fire again, from now on: times that passed meanwhile are not made up for.
 
         Errors: `NotFound`; `Conflict` if it is not paused.
@@ -202,10 +206,9 @@ class Schedules:
 
         await self._append(name, make_removal, by=by)
 
-    async def fire(self, name: str, *, by: str = "operator") -> dict[str, Any]:
-        """Fire now, paused or not: `{id, run_id, queued}`. A worker starts the run, or `artelier resume`.
+    async def fire(self, name: str, *, by: str = "operator") -> FiredSchedule:
+        """Fire now, paused or not. A worker starts the run, or `artelier resume`.
 
-        `run_id` is None if it waits for an earlier run (`overlap="queue"`).
         Errors: `NotFound`; `Conflict` while an earlier run has not ended and the overlap does not allow it.
         """
         for attempt in range(ATTEMPTS_MAX):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple, TypedDict
 
 from artelier.agents.schedules.recurrence import Schedule, interval
 from artelier.errors import NotFound
@@ -128,7 +126,7 @@ async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
     return Schedule.of(rows[0])
 
 
-class FiringView(msgspec.Struct, frozen=True, kw_only=True):
+class FiringView(TypedDict):
     """A firing with what became of its run."""
 
     run_id: str
@@ -146,8 +144,11 @@ class FiringView(msgspec.Struct, frozen=True, kw_only=True):
     cost_microusd: int
 
 
-class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule with what it starts and how its newest run stands."""
+class ScheduleView(TypedDict):
+    """A schedule with what it starts and how its newest run stands.
+
+    Reports are dictionaries, because callers index them.
+    """
 
     id: str
     status: str
@@ -175,13 +176,22 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     changed_us: int
 
 
-class ScheduleDetail(ScheduleView, frozen=True, kw_only=True):
+class ScheduleDetail(ScheduleView):
     """A schedule with its newest firings."""
 
     runs: list[FiringView]
 
 
-class SchedulePage(msgspec.Struct, frozen=True):
+class FiredSchedule(TypedDict):
+    """The result of firing a schedule now."""
+
+    id: str
+    run_id: str | None
+    """None if it waits for an earlier run."""
+    queued: bool
+
+
+class SchedulePage(TypedDict):
     """Schedules in the order of their making; `next` is the place to go on from."""
 
     items: list[ScheduleView]
@@ -200,7 +210,7 @@ async def schedule_page(
     )
     found = [Schedule.of(row) for row in rows]
     items = [await _read_schedule(services, one) for one in found[:limit]]
-    return SchedulePage(items, found[limit - 1].position if len(found) > limit else None)
+    return {"items": items, "next": found[limit - 1].position if len(found) > limit else None}
 
 
 async def schedule_detail(services: Services, tenant: str, name: str) -> ScheduleDetail:
@@ -210,9 +220,8 @@ async def schedule_detail(services: Services, tenant: str, name: str) -> Schedul
         f"{_FIRING} WHERE f.tenant = ? AND f.schedule = ? ORDER BY f.position DESC LIMIT ?",
         (tenant, name, RUNS_MAX),
     )
-    shown = await _read_schedule(services, row)
     runs = await _read_firings(services, tenant, [FiringRow(*one) for one in found])
-    return ScheduleDetail(**msgspec.structs.asdict(shown), runs=runs)
+    return {**await _read_schedule(services, row), "runs": runs}
 
 
 async def _read_schedule(services: Services, row: Schedule) -> ScheduleView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
+    from artelier.agents.agent_directory import AgentProfile, CardSkill
     from artelier.agents.transfer import Carried
 
 app = group("agents", help="Look at agents, and carry one elsewhere with its memory.")
@@ -95,13 +96,13 @@ def _prompt(value: object) -> str:
     return display.value_text(value) or ""
 
 
-def _runs(found: dict[str, Any]) -> str:
+def _runs(found: AgentProfile) -> str:
     if not found["runs"]:
         return "none"
     return f"{found['runs']:,}, the newest {found['last_run']} of {display.moment(found['last_us'])}"
 
 
-def _memory(found: dict[str, Any]) -> str:
+def _memory(found: AgentProfile) -> str:
     if found["entries"] is None:
         return f"in {found['memory_file']}" if found["memory_file"] else "none"
     changes = display.count(found["changes"], "change")
@@ -109,7 +110,7 @@ def _memory(found: dict[str, Any]) -> str:
     return f"{found['card']['memory']['store']}: {found['entries']:,} {words}, {changes}"
 
 
-def _skill(one: dict[str, Any]) -> str:
+def _skill(one: CardSkill) -> str:
     return f"{one['skill']}  {one['status']}  {one['hash'][:12]}  {one['source']}".rstrip()
 
 

@@ -15,7 +15,7 @@ from artelier.errors import InvalidRequest
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.narration.run_events import Narration
-    from artelier.kernel.queries.reports import RunFamily
+    from artelier.kernel.queries.reports import RateDelay, RunDetail, RunFamily
     from artelier.log import Event
 
 TAIL = 30
@@ -86,7 +86,7 @@ async def show(call: CliCall, run: RunId) -> None:
         call.screen.note(line)
 
 
-def _show_run(call: CliCall, run: dict[str, Any], driver: str | None) -> None:
+def _show_run(call: CliCall, run: RunDetail, driver: str | None) -> None:
     from artelier.cli.next_steps import question_lines, standing, unknown_lines
 
     usage = run["usage"]
@@ -119,7 +119,7 @@ def _show_run(call: CliCall, run: dict[str, Any], driver: str | None) -> None:
     )
 
 
-def _rate_text(wait: dict[str, Any] | None) -> str:
+def _rate_text(wait: RateDelay | None) -> str:
     """Return the rate that a call waits for; empty if none does."""
     if wait is None:
         return ""
@@ -233,7 +233,7 @@ async def tree(call: CliCall, run: RunId) -> None:
     _print_branch(call, found, left, first="", rest="")
 
 
-def _cost_text(run: dict[str, Any]) -> str:
+def _cost_text(run: RunDetail) -> str:
     """Return what a run cost with its children, and how much of it is its own."""
     from artelier.money import format_usd
 

@@ -19,6 +19,7 @@ from artelier.errors import Conflict, InvalidRequest, NotFound
 if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
     from artelier.kernel import AgentResult, Limits
+    from artelier.kernel.queries.reports import RunDetail
 
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")]
 
@@ -98,7 +99,7 @@ async def resume(
 async def _reopen(
     call: CliCall,
     kernel: Kernel,
-    run: dict[str, Any],
+    run: RunDetail,
     caps: Mapping[str, Any],
     note: str,
     raised: Mapping[str, int | None],
@@ -165,7 +166,7 @@ def _caps(given: list[str]) -> dict[str, Any]:
     return found
 
 
-async def _let_go_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> bool:
+async def _let_go_on(call: CliCall, kernel: Kernel, run: RunDetail) -> bool:
     """Lift a pause; whether the run is ours to drive then."""
     effect = await kernel.for_tenant(call.tenant).resume(run["id"], by=call.person)
     if getattr(effect, "queued", False):
@@ -174,7 +175,7 @@ async def _let_go_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> bool
     return False
 
 
-async def _only_capped(call: CliCall, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]) -> bool:
+async def _only_capped(call: CliCall, kernel: Kernel, run: RunDetail, caps: Mapping[str, Any]) -> bool:
     """Set the caps of a run that only other code can drive; whether it is one."""
     from artelier.cli.next_steps import go_on, way_on
     from artelier.kernel.run.status import FINAL

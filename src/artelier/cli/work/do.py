@@ -252,7 +252,8 @@ async def _print_waiting_plan(
     if result.status != "waiting_approval":
         return result
     mission = await kernel.for_tenant(call.tenant).mission(result.run_id)
-    if mission["launched_us"] is not None or mission["plan"] is None:
+    estimate = mission["estimate"]
+    if mission["launched_us"] is not None or mission["plan"] is None or estimate is None:
         return result
     if plan_file is not None:
         from pathlib import Path
@@ -264,8 +265,8 @@ async def _print_waiting_plan(
     if not call.as_json:
         for line in plan_lines(mission["plan"]):
             call.screen.line(line)
-        call.screen.line(estimate_line(**mission["estimate"]))
-    return replace(result, output={"plan": mission["plan"], "estimate": mission["estimate"]})
+        call.screen.line(estimate_line(**estimate))
+    return replace(result, output={"plan": mission["plan"], "estimate": estimate})
 
 
 def _check_arguments(goal: str, workspace: str) -> str:

@@ -20,6 +20,7 @@ from artelier.pii.scrubber_registry import redact_output
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.kernel import Run
+    from artelier.kernel.queries.reports import RunDetail
 
 app = alone()
 
@@ -81,7 +82,7 @@ async def run(
         return await _conclude(call, kernel, run_id, told=not has_ended)
 
 
-async def _standing(call: CliCall, kernel: Kernel, run_id: str) -> dict[str, Any] | None:
+async def _standing(call: CliCall, kernel: Kernel, run_id: str) -> RunDetail | None:
     """The run if it exists. Errors: `Conflict` if a built-in loop drives it."""
     try:
         shown = await kernel.for_tenant(call.tenant).show(run_id)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from os.path import abspath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +13,7 @@ from artelier.cli.command import ModelName, Subject, command, group
 
 if TYPE_CHECKING:
     from artelier.agents.schedules.api import Schedules
+    from artelier.agents.schedules.queries import ScheduleDetail, ScheduleView
     from artelier.app import Kernel
 
 app = group("schedule", help="Start runs at fixed times, and see what became of each time.")
@@ -25,11 +25,6 @@ GOAL_CHARS = 50
 
 def _of(call: CliCall, kernel: Kernel) -> Schedules:
     return kernel.for_tenant(call.tenant).schedules
-
-
-async def _restore_values(call: CliCall, kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of schedules, with values for whoever may see them."""
-    return await kernel.for_tenant(call.tenant).restored(found)
 
 
 @command(
@@ -100,7 +95,7 @@ async def add(
             by=call.person,
             subject=subject,
         )
-        found = await _restore_values(call, kernel, made)
+        found = await kernel.for_tenant(call.tenant).restored(made)
     _print(call, found)
 
 
@@ -118,7 +113,7 @@ async def list_schedules(
     """List schedules with their next times and how they last went."""
     async with call.kernel() as kernel:
         page = await _of(call, kernel).list(status=status, after=after, limit=limit)
-        found = await _restore_values(call, kernel, page)
+        found = await kernel.for_tenant(call.tenant).restored(page)
     if call.as_json:
         call.screen.json(found)
         return
@@ -143,7 +138,7 @@ async def list_schedules(
 async def show(call: CliCall, name: Name) -> None:
     """Show a schedule and its newest runs."""
     async with call.kernel() as kernel:
-        found = await _restore_values(call, kernel, await _of(call, kernel).get(name))
+        found = await kernel.for_tenant(call.tenant).restored(await _of(call, kernel).get(name))
     _print(call, found)
 
 
@@ -156,7 +151,7 @@ async def pause(
     """Let a schedule hold. Runs that are at work go on."""
     async with call.kernel() as kernel:
         done = await _of(call, kernel).pause(name, by=call.person, note=note)
-        found = await _restore_values(call, kernel, done)
+        found = await kernel.for_tenant(call.tenant).restored(done)
     _print_schedule(call, found)
 
 
@@ -165,7 +160,7 @@ async def resume(call: CliCall, name: Name) -> None:
     """Let a paused schedule go on from now. What passed meanwhile is not made up for."""
     async with call.kernel() as kernel:
         done = await _of(call, kernel).resume(name, by=call.person)
-        found = await _restore_values(call, kernel, done)
+        found = await kernel.for_tenant(call.tenant).restored(done)
     _print_schedule(call, found)
 
 
@@ -188,14 +183,15 @@ async def fire(call: CliCall, name: Name) -> None:
     if call.as_json:
         call.screen.json(found)
         return
-    if found["queued"]:
+    run_id = found["run_id"]
+    if run_id is None:
         call.screen.line(f"{name} fires when its earlier run has ended")
         return
-    call.screen.line(found["run_id"])
-    call.screen.note(f"a worker starts it, or you: {call.command_line('resume', found['run_id'])}")
+    call.screen.line(run_id)
+    call.screen.note(f"a worker starts it, or you: {call.command_line('resume', run_id)}")
 
 
-def _print_schedule(call: CliCall, found: Mapping[str, Any]) -> None:
+def _print_schedule(call: CliCall, found: ScheduleView) -> None:
     if call.as_json:
         call.screen.json(found)
         return
@@ -203,23 +199,23 @@ def _print_schedule(call: CliCall, found: Mapping[str, Any]) -> None:
     call.screen.line(f"{found['id']} is {_standing(found)}{f', next {following}' * bool(following)}")
 
 
-def _standing(found: Mapping[str, Any]) -> str:
+def _standing(found: ScheduleView) -> str:
     return f"{found['status']} ({found['reason']})" if found["reason"] else found["status"]
 
 
-def _times(found: Mapping[str, Any]) -> str:
+def _times(found: ScheduleView) -> str:
     if found["every"]:
         return f"every {found['every']}"
     zone = "" if found["timezone"] == "UTC" else f" {found['timezone']}"
     return f"{found['cron']}{zone}"
 
 
-def _last(found: Mapping[str, Any]) -> str:
+def _last(found: ScheduleView) -> str:
     last = found["last_run"]
     return "" if last is None else f"{last['status']} {display.minute(last['due_us'])}"
 
 
-def _print(call: CliCall, found: dict[str, Any]) -> None:
+def _print(call: CliCall, found: ScheduleDetail) -> None:
     if call.as_json:
         call.screen.json(found)
         return

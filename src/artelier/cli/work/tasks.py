@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os.path import abspath
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,6 +14,7 @@ from artelier.cli.command import command, group
 
 if TYPE_CHECKING:
     from artelier.app import TenantKernel
+    from artelier.missions.reports import Judgement, TaskDetail, TaskIteration, TaskReport
 
 app = group("tasks", help="Look at tasks and their verdicts, make tasks, end them.")
 
@@ -200,7 +201,7 @@ async def _judge(call: CliCall, task: str, *, accepted: bool, output: str | None
     _print_task(call, found)
 
 
-def _table_of(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def _table_of(tasks: Sequence[TaskReport]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows. What has no room is left out, goals first, then agents."""
     rows = [
         [
@@ -229,27 +230,27 @@ def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return sum(widths) + 2 * (len(widths) - 1)
 
 
-def _agent(task: Mapping[str, Any]) -> str:
+def _agent(task: TaskReport) -> str:
     """Return the agent by its name within the mission of the task."""
     agent = str(task["assigned_agent_id"] or "")
     return agent.removeprefix(f"{task['mission']}/") if task["mission"] else agent
 
 
-def _print_task(call: CliCall, task: Mapping[str, Any]) -> None:
+def _print_task(call: CliCall, task: TaskReport) -> None:
     if call.as_json:
         call.screen.json(task)
     else:
         call.screen.line(f"{task['id']} is {_standing(task)}")
 
 
-def _standing(task: Mapping[str, Any], *, named: bool = True) -> str:
+def _standing(task: TaskReport, *, named: bool = True) -> str:
     """`named`: with what it is blocked by."""
     by = f": {task['blocked_by']}" if named and task["blocked_by"] else ""
     reason = task["reason"] if task["reason"] != task["status"] else ""
     return f"{task['status']} ({reason}{by})" if reason else task["status"]
 
 
-def _print(call: CliCall, task: dict[str, Any]) -> None:
+def _print(call: CliCall, task: TaskDetail) -> None:
     if call.as_json:
         call.screen.json(task)
         return
@@ -281,7 +282,7 @@ def _print(call: CliCall, task: dict[str, Any]) -> None:
             call.screen.line(f"   {line}")
 
 
-def _format_verdict(iteration: Mapping[str, Any]) -> str:
+def _format_verdict(iteration: TaskIteration) -> str:
     if iteration["is_error"]:
         return f": failed ({iteration['code']})"
     if iteration["passed"] is None:
@@ -297,7 +298,7 @@ def _advice(verdict: Any) -> list[dict[str, Any]]:
     return cast("dict[str, Any]", verdict).get("advice") or []
 
 
-def _by_person(judged: Mapping[str, Any]) -> str:
+def _by_person(judged: Judgement) -> str:
     word = "accepted" if judged["accepted"] else "rejected"
     note = f": {display.line(judged['note'], chars_max=300)}" if judged["note"] else ""
     return f"{judged['output']} {word} by {judged['by']}{note}"

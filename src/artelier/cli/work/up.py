@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
     from artelier.cli.settings.settings import Settings
     from artelier.kernel.policy import Workspaces
+    from artelier.kernel.queries.reports import RunDetail
     from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
 
@@ -291,7 +292,7 @@ async def _at_work(
         await asyncio.gather(work, return_exceptions=True)
 
 
-def _standing(mission: str, run: dict[str, Any]) -> str:
+def _standing(mission: str, run: RunDetail) -> str:
     """Return how the mission of a goal stands that was given again."""
     from artelier.kernel.run.context import is_final
 

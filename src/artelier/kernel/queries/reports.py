@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 import msgspec
 
@@ -135,6 +135,50 @@ class FamilyTotal(TypedDict):
     runs: int
 
 
+class QuestionContent(TypedDict):
+    """The stored text of a question to people."""
+
+    question: str
+    details: NotRequired[Any]
+    """JSON data."""
+
+
+class OpenQuestion(QuestionContent):
+    """A question that a run asks people, and waits for."""
+
+    run_id: str
+    step: str
+    expires_us: int | None
+
+
+class RateDelay(TypedDict):
+    """The wait of a call until a provider may be asked again."""
+
+    rate: str
+    until_us: int
+
+
+class RunDetail(RunReport, FamilyTotal):
+    """A run with its goal, its result and everything that it waits for."""
+
+    goal: Any
+    """JSON data, as are `result` and `message`."""
+    result: Any
+    message: Any
+    effects: str | None
+    """Of a fork: `recorded`, `stub` or `live`."""
+    root: str
+    """The run at the top of its tree: the one to resume."""
+    approvals: list[OpenQuestion]
+    """Its own questions."""
+    waits_for: list[OpenQuestion]
+    """Those of its descendants."""
+    rate_wait: RateDelay | None
+    unknown_calls: list[UnsettledCall]
+    unknown_outcomes: list[str]
+    """The steps of those."""
+
+
 class RunCost(FamilyTotal):
     """The cost of a run: its own, what is held for calls in flight, and that of each model step."""
 
@@ -172,7 +216,8 @@ def run_object(row: RunRow) -> RunReport:
     }
 
 
-def _total_object(total: TreeTotal) -> FamilyTotal:
+def family_total(total: TreeTotal) -> FamilyTotal:
+    """Return the use and the cost of a run with its descendants."""
     used = total.total_usage
     return {
         "total_cost_microusd": total.total_cost_microusd,
@@ -185,30 +230,33 @@ def _total_object(total: TreeTotal) -> FamilyTotal:
     }
 
 
-async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
-    """One run with its goal, result, what it waits for, and the totals of `totals`.
-
-    `approvals` are its own questions, `waits_for` the `{run_id, step, ...}` of its descendants; `root` is the
-    run to resume. Errors: `NotFound`.
-    """
+async def show_run(services: Services, tenant: str, run_id: str) -> RunDetail:
+    """Return one run with its goal, its result and what it waits for. Errors: `NotFound`."""
     row = await run_row(services.store, tenant, run_id)
     total = (await totals(services.store, tenant, [run_id]))[run_id]
-    shown: dict[str, Any] = {**run_object(row), **_total_object(total)}
-    for name, ref in (("goal", row.goal), ("result", row.result), ("message", row.message)):
-        shown[name] = await shown_json(services, tenant, ref)
-    fork = await effects_of(services, tenant, run_id) if row.origin is not None else None
-    shown["effects"] = None if fork is None else fork.mode
-    shown["root"] = await root_of(services.store, tenant, run_id)
-    shown["approvals"] = await approvals(services, tenant, run_id=run_id)
-    children = dict.fromkeys(run for run, _ in await asked_below(services.store, tenant, run_id))
-    shown["waits_for"] = [
-        asked for child in children for asked in await approvals(services, tenant, run_id=child)
+    goal, result, message = [
+        await shown_json(services, tenant, ref) for ref in (row.goal, row.result, row.message)
     ]
+    fork = await effects_of(services, tenant, run_id) if row.origin is not None else None
+    children = dict.fromkeys(run for run, _ in await asked_below(services.store, tenant, run_id))
     wait = await rate_wait(services.store, tenant, run_id, now_us=services.clock.now_us())
-    shown["rate_wait"] = wait and {"rate": wait.window, "until_us": wait.until_us}
-    shown["unknown_calls"] = await unknown_calls(services, tenant, run_id, row.id)
-    shown["unknown_outcomes"] = [call["step"] for call in shown["unknown_calls"]]
-    return shown
+    unknown = await unknown_calls(services, tenant, run_id, row.id)
+    return {
+        **run_object(row),
+        **family_total(total),
+        "goal": goal,
+        "result": result,
+        "message": message,
+        "effects": None if fork is None else fork.mode,
+        "root": await root_of(services.store, tenant, run_id),
+        "approvals": await approvals(services, tenant, run_id=run_id),
+        "waits_for": [
+            asked for child in children for asked in await approvals(services, tenant, run_id=child)
+        ],
+        "rate_wait": None if wait is None else {"rate": wait.window, "until_us": wait.until_us},
+        "unknown_calls": unknown,
+        "unknown_outcomes": [call["step"] for call in unknown],
+    }
 
 
 async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[UnsettledCall]:
@@ -238,10 +286,10 @@ async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) 
     return sorted(calls, key=lambda call: call["step"])
 
 
-async def _question(services: Services, tenant: str, ref: str | None) -> dict[str, Any]:
+async def _question(services: Services, tenant: str, ref: str | None) -> QuestionContent:
     found: Any = await shown_json(services, tenant, ref)
     if isinstance(found, dict):
-        return cast("dict[str, Any]", found)
+        return cast(QuestionContent, found)
     return {"question": found if isinstance(found, str) else Erased.mark}
 
 
@@ -345,7 +393,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> RunCost:
             }
         )
     held = await account_balance(services.store, tenant, f"hold:{run_id}")
-    sums = _total_object((await totals(services.store, tenant, [run_id]))[run_id])
+    sums = family_total((await totals(services.store, tenant, [run_id]))[run_id])
     return {
         "run_id": run_id,
         **sums,
@@ -358,7 +406,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> RunCost:
     }
 
 
-async def approvals(services: Services, tenant: str, *, run_id: str | None = None) -> list[dict[str, Any]]:
+async def approvals(services: Services, tenant: str, *, run_id: str | None = None) -> list[OpenQuestion]:
     """Open questions to people: run, step, question, details."""
     return [
         {

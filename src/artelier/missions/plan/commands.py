@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from artelier.agents.launch import check_goal
@@ -12,7 +12,7 @@ from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json, shown_fields, shown_json
-from artelier.kernel.queries.reports import approvals
+from artelier.kernel.queries.reports import approvals, family_total
 from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.queries.steps import open_approvals
 from artelier.kernel.run.context import is_final
@@ -28,6 +28,7 @@ from artelier.missions.plan.mission_runner import check_mission_id, conduct, kit
 from artelier.missions.plan.planner import LOOP, MissionJob, is_plain_question, plain_plan, usable
 from artelier.missions.queries import (
     PAGE_MAX,
+    MissionRow,
     agent_ids,
     goals,
     launched_at,
@@ -36,6 +37,14 @@ from artelier.missions.queries import (
     standings,
     task_message,
     task_page,
+)
+from artelier.missions.reports import (
+    Estimate,
+    MissionDetail,
+    MissionPage,
+    MissionReport,
+    PlannedMission,
+    TaskReport,
 )
 from artelier.missions.status import GOAL_REASONS, goal_status, reason_sentence, short_name
 from artelier.missions.steering_document import Steering
@@ -55,14 +64,13 @@ async def mission_page(
     after: int = 0,
     limit: int = 100,
     newest_first: bool = False,
-) -> dict[str, Any]:
-    """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
-    cost_microusd}], next}`, in the order of their start or the newest first; `tasks`, `done`: numbers."""
+) -> MissionPage:
+    """Return missions in the order of their start, or the newest first."""
     limit = max(1, min(limit, PAGE_MAX))
     rows = await goals(desk, status=status, after=after, limit=limit + 1, newest_first=newest_first)
     page = rows[:limit]
     sums = await totals(desk.services.store, desk.id, [row.mission for row in page])
-    items = [
+    items: list[MissionReport] = [
         {
             "id": run,
             "goal": await shown_json(desk.services, desk.id, goal),
@@ -81,10 +89,8 @@ async def mission_page(
     return {"items": items, "next": page[-1].position if len(rows) > limit else None}
 
 
-async def mission_object(desk: TenantScope, mission: str) -> dict[str, Any]:
-    """`{id, goal, status, run_status, reason, model, workspace, plan, estimate, edited, launched_us,
-    started_us, ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
-    budget_microusd}`.
+async def mission_object(desk: TenantScope, mission: str) -> MissionDetail:
+    """Return a mission with all that belongs to it.
 
     Once its run has ended, `status` is that of its tasks: see `status.goal_status`; so is what it hands
     over. Errors: `NotFound`, also for a run that is no mission.
@@ -104,20 +110,14 @@ async def mission_object(desk: TenantScope, mission: str) -> dict[str, Any]:
     return {
         "id": mission,
         "goal": await shown_json(services, desk.id, row.goal),
-        "status": ended["status"],
+        "status": ended.status,
         "run_status": row.status,
-        "reason": ended["reason"],
-        "message": ended["message"],
+        "reason": ended.reason,
+        "message": ended.message,
         "model": row.model,
         "workspace": settings.get("workspace", ""),
         "plan": await shown_json(services, desk.id, planned.plan),
-        "estimate": None
-        if planned.plan is None
-        else {
-            "calls": planned.calls,
-            "cost_microusd": planned.cost,
-            **({"is_limit": True} if settings.get("at_most") else {}),
-        },
+        "estimate": _estimate(planned, is_limit=bool(settings.get("at_most"))),
         "edited": planned.edited,
         "planned_us": planned.planned_us,
         "launched_us": planned.launched_us,
@@ -131,56 +131,73 @@ async def mission_object(desk: TenantScope, mission: str) -> dict[str, Any]:
         if planned.launched_us is not None
         else [],
         "cost_microusd": sums.total_cost_microusd,
-        "usage": sums.total_usage._asdict(),
+        "usage": family_total(sums)["total_usage"],
         "budget_microusd": await _cap(desk, f"run:{mission}"),
-        "outputs": ended["outputs"],
-        "text": ended["text"],
-        "artifact": ended["outputs"][-1] if ended["outputs"] else None,
+        "outputs": ended.outputs,
+        "text": ended.text,
+        "artifact": ended.outputs[-1] if ended.outputs else None,
         "approvals": [one for run in asked for one in await approvals(services, desk.id, run_id=run)],
     }
 
 
-def _is_own(task: dict[str, Any]) -> bool:
+def _estimate(planned: MissionRow, *, is_limit: bool) -> Estimate | None:
+    if planned.plan is None:
+        return None
+    estimate: Estimate = {"calls": planned.calls, "cost_microusd": planned.cost}
+    if is_limit:
+        estimate["is_limit"] = True
+    return estimate
+
+
+def _is_own(task: TaskReport) -> bool:
     """Return True if a task is one of its goal's own: assigned, and delegated by no other."""
     return task["parent"] is None and task["assigned_agent_id"] is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GoalEnd:
+    """The status of a goal, and what it hands over."""
+
+    status: str
+    reason: str
+    message: str
+    outputs: list[str]
+    text: str
+
+
 async def _goal_end(
-    desk: TenantScope, row: RunRow, tasks: Sequence[dict[str, Any]], result: dict[str, Any]
-) -> dict[str, Any]:
-    """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
+    desk: TenantScope, row: RunRow, tasks: Sequence[TaskReport], result: dict[str, Any]
+) -> _GoalEnd:
     status = goal_status((await standings(desk, row.run)).values(), run_status=row.status)
-    message = await shown_json(desk.services, desk.id, row.message)
-    said = {
-        "status": status,
-        "reason": row.reason,
-        "message": message or "",
-        "outputs": result.get("outputs", []),
-        "text": result.get("text", ""),
-    }
+    end = _GoalEnd(
+        status=status,
+        reason=row.reason,
+        message=await shown_json(desk.services, desk.id, row.message) or "",
+        outputs=result.get("outputs", []),
+        text=result.get("text", ""),
+    )
     if row.status not in FINAL or not tasks:
-        return said
+        return end
     if status != row.status:  # its tasks have come to something else since
-        said["reason"] = GOAL_REASONS.get(status, "")
-        said["message"] = ""
-    if said["reason"] in GOAL_REASONS.values():
-        said["message"] = _why_not_done(tasks)
+        end = replace(end, reason=GOAL_REASONS.get(status, ""), message="")
+    if end.reason in GOAL_REASONS.values():
+        end = replace(end, message=_why_not_done(tasks))
     if status == "blocked":  # what is missing says more than the names of its tasks
         first = [
             one["id"] for one in tasks if one["status"] == "blocked" and one["reason"] != DEPENDENCY_FAILED
         ]
         words = [text for task in first[:BLOCKED_SAID_MAX] if (text := await task_message(desk, task))]
-        said["message"] = " ".join(words) or said["message"]
+        end = replace(end, message=" ".join(words) or end.message)
     needed = {before for one in tasks for before in one["depends_on"]}
     outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
-    is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])
+    is_other = status == "completed" and sorted(outputs) != sorted(end.outputs)
     if status != row.status or is_other:
-        said["outputs"] = outputs
-        said["text"] = await report_of(desk, outputs) if status == "completed" else ""
-    return said
+        text = await report_of(desk, outputs) if status == "completed" else ""
+        end = replace(end, outputs=outputs, text=text)
+    return end
 
 
-def _why_not_done(tasks: Sequence[dict[str, Any]]) -> str:
+def _why_not_done(tasks: Sequence[TaskReport]) -> str:
     """Return why tasks are not done, a sentence each; the causes first, then what waits for them."""
     bad = [one for one in tasks if one["status"] != "done"]
     bad.sort(key=lambda one: one["reason"] == DEPENDENCY_FAILED)
@@ -225,7 +242,7 @@ async def plan_mission(
     subject: str = "",
     at_most: bool = False,
     params: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> PlannedMission:
     """See `MissionsHandle.plan`."""
     params = check_params(params or {})
     job = mission_job(
@@ -311,7 +328,7 @@ async def check_same(desk: TenantScope, mission: str, job: MissionJob) -> None:
 
 async def launch_mission(
     desk: Any, mission: str, plan: Mapping[str, Any] | None, *, by: str
-) -> dict[str, Any]:
+) -> MissionDetail:
     """See `MissionsHandle.launch`."""
     job = await recorded_job(desk, mission)
     if job is None:

@@ -30,6 +30,7 @@ from artelier.missions.membranes import Membranes
 from artelier.missions.plan.launch import PlanEstimate, estimate_plan, prepare_launch
 from artelier.missions.plan.planner import MissionJob, PlanInvalid, make_plan, mistakes_of
 from artelier.missions.queries import TaskStanding, fresh_tasks, report_of, standing_of
+from artelier.missions.reports import AddedTask
 from artelier.missions.status import TaskStatus
 from artelier.missions.task.loop_state import task_job
 from artelier.missions.task.task_runner import drive_task
@@ -449,7 +450,7 @@ class MissionLoop:
             self._pages += 1
             await self._take_up(f"tasks/{self._pages}", [])
 
-    async def _take_up(self, key: str, new: list[dict[str, Any]]) -> None:
+    async def _take_up(self, key: str, new: list[AddedTask]) -> None:
         for item in await self._run.step("tasks", lambda: new, key=key):
             self._tasks[item["task"]] = Placed(item["task"], tuple(item["depends_on"]))
 

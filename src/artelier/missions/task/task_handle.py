@@ -29,6 +29,7 @@ from artelier.missions.queries import (
     standing_of,
     standings,
 )
+from artelier.missions.reports import TaskDetail, TaskPage
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
 from artelier.missions.task.evaluation import judge_output
 from artelier.missions.task.loop_state import TaskJob, agent_content, task_job
@@ -65,7 +66,7 @@ class Tasks:
         model: str = "",
         workspace: str = "",
         by: str = OPERATOR,
-    ) -> dict[str, Any]:
+    ) -> TaskDetail:
         """Make a task; what `show` says of it. A worker begins with it as soon as it has an agent and what
         it depends on is done; one of a mission that is at work is taken up by that.
 
@@ -119,7 +120,7 @@ class Tasks:
         depends_on: Sequence[str] = UNSAID,
         max_iterations: int = UNSAID,
         by: str = OPERATOR,
-    ) -> dict[str, Any]:
+    ) -> TaskDetail:
         """Change a task that is not being worked on; what `show` says of it.
 
         Errors: `Conflict` for one that is active or done; those of `create`.
@@ -167,7 +168,7 @@ class Tasks:
         await self._append(with_event(self._desk, append, event, by=by), blobs)
         return await self.show(id)
 
-    async def cancel(self, id: str, *, by: str = OPERATOR, note: str = "") -> dict[str, Any]:
+    async def cancel(self, id: str, *, by: str = OPERATOR, note: str = "") -> TaskDetail:
         """End a task for good; what `show` says of it. Errors: `NotFound`; `Conflict` if it has ended."""
         standing = await standing_of(self._desk, id)
         if standing.run_status is not None and not is_final(standing.run_status):
@@ -178,7 +179,7 @@ class Tasks:
             raise Conflict(f"task {id!r} has ended", got=standing.status)
         return await self.show(id)
 
-    async def retry(self, id: str, *, by: str = OPERATOR) -> dict[str, Any]:
+    async def retry(self, id: str, *, by: str = OPERATOR) -> TaskDetail:
         """Let a task that failed, was blocked or was cancelled before it began be worked on again; what
         `show` says of it. `start`, or a worker, then does it, and goes on with what waits for it.
 
@@ -221,7 +222,7 @@ class Tasks:
 
     async def judge(
         self, id: str, *, accepted: bool, output: str | None = None, note: str = "", by: str = OPERATOR
-    ) -> dict[str, Any]:
+    ) -> TaskDetail:
         """Accept or reject an output of a task that has ended, the newest if none is named; what `show`
         says of it. A task whose output is accepted is done; one whose output is rejected has failed, and
         its agent reads the note when it is retried.
@@ -249,16 +250,16 @@ class Tasks:
         status: str | None = None,
         after: int = 0,
         limit: int = 100,
-    ) -> dict[str, Any]:
-        """`{items, next}` in the order of their making; see `reading.task_rows` for what an item says."""
+    ) -> TaskPage:
+        """Return tasks in the order of their making."""
         from artelier.missions.queries import task_page
 
         return await task_page(
             self._desk, mission=mission, agent=agent, status=status, after=after, limit=limit
         )
 
-    async def show(self, id: str) -> dict[str, Any]:
-        """A task with its definition, where it stands, and its iterations. Errors: `NotFound`."""
+    async def show(self, id: str) -> TaskDetail:
+        """Return a task with its definition, where it stands, and its iterations. Errors: `NotFound`."""
         from artelier.missions.queries import task_object
 
         return await task_object(self._desk, id)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Query
 
+from artelier.agents.schedules.queries import ScheduleDetail
 from artelier.server.deps import Actor, Desk, Setup, Who, with_shown_workspace, workspace_of
 from artelier.server.routes import resource
 from artelier.server.security.identity import Identity
@@ -83,5 +84,5 @@ async def fire(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.Fired:
     return wire.Fired.model_validate(await desk.schedules.fire(id, by=by))
 
 
-def _show_schedule(found: dict[str, Any], desk: Desk, who: Identity) -> wire.ScheduleShown:
+def _show_schedule(found: ScheduleDetail, desk: Desk, who: Identity) -> wire.ScheduleShown:
     return wire.ScheduleShown.model_validate(with_shown_workspace(found, desk=desk, who=who))

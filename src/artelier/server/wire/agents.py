@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from artelier.missions.definition import TEXT_CHARS_MAX
+from artelier.missions.mission_agents import AgentFacts
 from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel
 from artelier.server.wire.runs import Effect
 
@@ -60,6 +61,15 @@ class AgentLine(ResponseModel):
     model: str | None = None
     tasks: list[str] = Field(default_factory=list[str])
     tokens: int | None = None
+
+    @classmethod
+    def of(cls, facts: AgentFacts) -> Self:
+        """Return what is known of an agent; its own count of costs stands before that of its runs."""
+        fields = {**(facts.known or {"runs": 0, "last_run": None, "last_us": None}), **(facts.assigned or {})}
+        is_assignable = facts.assigned is not None
+        return cls.model_validate(
+            {**fields, "id": facts.id, "agent": facts.id, "is_assignable": is_assignable}
+        )
 
 
 class AgentSkill(ResponseModel):

@@ -32,7 +32,7 @@ async def list_(
 ) -> Page[wire.AgentLine]:
     """Agents by id, with their runs and what they cost; with `mission` those named after it."""
     found = await agent_page(desk, mission=mission, after=after, limit=limit)
-    return Page[wire.AgentLine].model_validate(found)
+    return Page[wire.AgentLine](items=[wire.AgentLine.of(one) for one in found.items], next=found.next)
 
 
 @router.post("", status_code=201, operation_id="agents_create")
@@ -66,7 +66,7 @@ async def show(desk: Desk, id: str) -> wire.AgentShown:
 
 async def _show_agent(desk: Desk, id: str) -> wire.AgentShown:
     comes = await upcoming(desk, id)
-    shown = wire.AgentShown.model_validate(await agent_facts(desk, id))
+    shown = wire.AgentShown.of(await agent_facts(desk, id))
     if comes is not None:
         shown.next = wire.NextIteration(task=comes.task, iteration=comes.iteration, is_begun=comes.is_begun)
     return shown
@@ -139,7 +139,7 @@ async def run(request: Request, desk: Desk, id: str, asked: wire.AgentRunAsk) ->
     Asked while it works, it looks for tasks once more before it ends, with the parameters asked for last.
     """
     params = check_params(asked.params.given_fields())
-    if not (await agent_facts(desk, id))["is_assignable"]:
+    if (await agent_facts(desk, id)).assigned is None:
         raise NotFound(f"agent {id!r:.140} is none that tasks are assigned to")
     errands, key = errands_of(request.app), key_of("agent", desk, id)
     if (going := errands.at_work(key)) is not None:
