@@ -30,7 +30,7 @@ from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
 from artelier.missions.queries import agent_ids, planned_of, task_page
-from artelier.missions.reports import AgentDetail, AgentReport, AgentSteering, AgentTool, TaskReport
+from artelier.missions.reports import AgentDetail, AgentReport, AgentToolState, SteeringReport, TaskReport
 from artelier.missions.steering_document import AXES, Steering, effective
 from artelier.missions.task.loop_state import agent_content
 from artelier.missions.task.preview import offers, place_of, place_without_task, upcoming
@@ -214,14 +214,14 @@ def _status(tasks: Sequence[TaskReport], at: TaskReport | None) -> str:
     return "idle"
 
 
-class _Sums(TypedDict):
+class _TaskSums(TypedDict):
     """The cost and the tokens of an agent's tasks."""
 
     cost_microusd: int
     tokens: int
 
 
-async def _sums(desk: TenantScope, agent: str) -> _Sums:
+async def _sums(desk: TenantScope, agent: str) -> _TaskSums:
     runs = await runs_started(desk.services.store, desk.id, loop="task", agent=agent)
     found = (await totals(desk.services.store, desk.id, [run.run for run in runs])).values()
     return {
@@ -235,7 +235,7 @@ async def _model_of(desk: TenantScope, mission: str) -> str | None:
     return None if row is None else row.model
 
 
-async def _steering(desk: TenantScope, id_: str | None) -> AgentSteering | None:
+async def _steering(desk: TenantScope, id_: str | None) -> SteeringReport | None:
     if not id_:
         return None
     try:
@@ -246,8 +246,8 @@ async def _steering(desk: TenantScope, id_: str | None) -> AgentSteering | None:
 
 
 async def _tools(
-    desk: TenantScope, agent: str, mission: str, steered: AgentSteering | None, groups: Sequence[str]
-) -> list[AgentTool]:
+    desk: TenantScope, agent: str, mission: str, steered: SteeringReport | None, groups: Sequence[str]
+) -> list[AgentToolState]:
     """The tools that its next prompt has, and why others are off for this agent now."""
     own = _parse_steering(steered)
     pools = [_parse_steering(await _steering(desk, f"{group}/steering")) for group in groups]
@@ -275,7 +275,7 @@ async def _tools(
     ]
 
 
-def _parse_steering(steered: AgentSteering | None) -> Steering | None:
+def _parse_steering(steered: SteeringReport | None) -> Steering | None:
     """Return what steering says; None for what is none, which the loop refuses by name."""
     with suppress(InvalidRequest):
         return None if steered is None else Steering.parse(steered["content"])
@@ -295,7 +295,7 @@ CARDS = "agents/"
 
 
 class AgentFacts(NamedTuple):
-    """What is known of one agent."""
+    """The facts known of one agent."""
 
     id: str
     known: KnownAgent | None

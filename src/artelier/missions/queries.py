@@ -15,7 +15,7 @@ from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import ENDED, DueLook, TreeTotal, find_run, totals
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
-from artelier.missions.reports import AddedTask, Judgement, TaskDetail, TaskIteration, TaskPage, TaskReport
+from artelier.missions.reports import AddedTask, JudgedOutput, TaskDetail, TaskIteration, TaskPage, TaskReport
 from artelier.missions.status import TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
 
@@ -65,7 +65,7 @@ def _item(
     goals: dict[str, str],
     sums: dict[str, TreeTotal],
     needed: dict[str, list[str]],
-    judged: dict[str, list[Judgement]],
+    judged: dict[str, list[JudgedOutput]],
     begun: dict[str, int],
 ) -> TaskReport:
     """Return one task. `begun`: the iteration from which each is counted, of those tried again."""
@@ -257,14 +257,14 @@ async def agent_ids(desk: TenantScope, mission: str) -> list[str]:
     return await ids_between(store, desk.id, MAIN_SPACE, kind="agent", low=low, high=high, limit=PAGE_MAX)
 
 
-async def judgements_of(desk: TenantScope, tasks: list[str]) -> dict[str, list[Judgement]]:
+async def judgements_of(desk: TenantScope, tasks: list[str]) -> dict[str, list[JudgedOutput]]:
     """Return the judgements of people by task, oldest first."""
     rows = await desk.services.store.query(
         "SELECT task, ref, accepted, by, at_us, note FROM judgements WHERE tenant = ?"
         " AND task IN (SELECT value FROM json_each(?)) ORDER BY position",
         (desk.id, msgspec.json.encode(tasks).decode()),
     )
-    found: dict[str, list[Judgement]] = {}
+    found: dict[str, list[JudgedOutput]] = {}
     for task, ref, accepted, by, at_us, note in rows:
         said = await shown_json(desk.services, desk.id, note)
         found.setdefault(task, []).append(

@@ -12,7 +12,7 @@ from artelier.kernel.queries.reports import OpenQuestion, TokenUse
 from artelier.missions.status import TaskStatus
 
 
-class Judgement(TypedDict):
+class JudgedOutput(TypedDict):
     """A person's judgement of an output."""
 
     output: str
@@ -42,7 +42,7 @@ class TaskReport(TypedDict):
     depends_on: list[str]
     outputs: list[str]
     """Refs with versions."""
-    judged: list[Judgement]
+    judged: list[JudgedOutput]
     """Oldest first; the newest holds."""
     iteration_count: int
     max_iterations: int
@@ -128,7 +128,7 @@ class AgentReport(TypedDict):
     tokens: int
 
 
-class AgentTool(TypedDict):
+class AgentToolState(TypedDict):
     """A tool as it is for one agent now."""
 
     name: str
@@ -138,7 +138,7 @@ class AgentTool(TypedDict):
     why_off: str | None
 
 
-class AgentSteering(TypedDict):
+class SteeringReport(TypedDict):
     """The steering of one agent or membrane as it is stored."""
 
     id: str
@@ -147,7 +147,7 @@ class AgentSteering(TypedDict):
     """JSON data."""
 
 
-class AgentBudget(TypedDict):
+class AgentBudgetUse(TypedDict):
     """The budget of an agent in micro-dollars; None for no limit."""
 
     usd: int | None
@@ -160,11 +160,11 @@ class AgentDetail(AgentReport):
 
     role: str
     version: int
-    tools: list[AgentTool]
-    steering: AgentSteering | None
+    tools: list[AgentToolState]
+    steering: SteeringReport | None
     membranes: list[str]
     memory: str | None
-    budget: AgentBudget
+    budget: AgentBudgetUse
 
 
 class MissionReport(TypedDict):
@@ -192,7 +192,7 @@ class MissionPage(TypedDict):
     next: int | None
 
 
-class Estimate(TypedDict):
+class MissionEstimate(TypedDict):
     """The cost of a plan if each task needs all its iterations."""
 
     calls: int
@@ -211,7 +211,7 @@ class PlannedMission(TypedDict):
     message: str
     plan: Any
     """JSON data, see `definition.Plan`; None until it is made."""
-    estimate: Estimate | None
+    estimate: MissionEstimate | None
 
 
 class MissionDetail(TypedDict):
@@ -226,7 +226,7 @@ class MissionDetail(TypedDict):
     model: str
     workspace: str
     plan: Any
-    estimate: Estimate | None
+    estimate: MissionEstimate | None
     edited: bool
     """True if a person changed the plan before its launch."""
     planned_us: int | None

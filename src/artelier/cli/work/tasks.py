@@ -14,7 +14,7 @@ from artelier.cli.command import command, group
 
 if TYPE_CHECKING:
     from artelier.app import TenantKernel
-    from artelier.missions.reports import Judgement, TaskDetail, TaskIteration, TaskReport
+    from artelier.missions.reports import JudgedOutput, TaskDetail, TaskIteration, TaskReport
 
 app = group("tasks", help="Look at tasks and their verdicts, make tasks, end them.")
 
@@ -298,7 +298,7 @@ def _advice(verdict: Any) -> list[dict[str, Any]]:
     return cast("dict[str, Any]", verdict).get("advice") or []
 
 
-def _by_person(judged: Judgement) -> str:
+def _by_person(judged: JudgedOutput) -> str:
     word = "accepted" if judged["accepted"] else "rejected"
     note = f": {display.line(judged['note'], chars_max=300)}" if judged["note"] else ""
     return f"{judged['output']} {word} by {judged['by']}{note}"

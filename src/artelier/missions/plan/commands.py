@@ -39,8 +39,8 @@ from artelier.missions.queries import (
     task_page,
 )
 from artelier.missions.reports import (
-    Estimate,
     MissionDetail,
+    MissionEstimate,
     MissionPage,
     MissionReport,
     PlannedMission,
@@ -140,10 +140,10 @@ async def mission_object(desk: TenantScope, mission: str) -> MissionDetail:
     }
 
 
-def _estimate(planned: MissionRow, *, is_limit: bool) -> Estimate | None:
+def _estimate(planned: MissionRow, *, is_limit: bool) -> MissionEstimate | None:
     if planned.plan is None:
         return None
-    estimate: Estimate = {"calls": planned.calls, "cost_microusd": planned.cost}
+    estimate: MissionEstimate = {"calls": planned.calls, "cost_microusd": planned.cost}
     if is_limit:
         estimate["is_limit"] = True
     return estimate

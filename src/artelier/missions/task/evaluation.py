@@ -29,7 +29,7 @@ from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.definition import template
 from artelier.missions.queries import TaskStanding, judgements_of, runs_of_task, standing_of
-from artelier.missions.reports import Judgement
+from artelier.missions.reports import JudgedOutput
 from artelier.missions.task.actions import ask, read_as
 from artelier.missions.task.loop_state import TaskJob
 from artelier.missions.task.output_lint import ADVICE, Grounds, Judged, OutputFault, faults_of, json_in
@@ -514,7 +514,7 @@ async def rejected_in(desk: TenantScope, tasks: Sequence[str], refs: Sequence[st
     return faults
 
 
-def _moment(judged: Judgement) -> int:
+def _moment(judged: JudgedOutput) -> int:
     return judged["at_us"]
 
 
