@@ -319,7 +319,9 @@ def test_a_fork_loads_the_other_skill(tmp_path: Path) -> None:
 
 
 async def _branch_of(kernel: Kernel, run_id: str) -> int:
-    return (await kernel.for_tenant().show(run_id))["origin_seq"]
+    origin_seq = (await kernel.for_tenant().show(run_id))["origin_seq"]
+    assert origin_seq is not None
+    return origin_seq
 
 
 async def _seqs(kernel: Kernel, run_id: str, kind: str) -> list[int]:

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from artelier import Kernel
+from artelier.kernel.queries.reports import RunDetail
 from tests.agents.crowd_of_doomed import LAST
 from tests.agents.doomed import open_doomed
 from tests.agents.family import CHILD, statuses, work
@@ -30,7 +30,7 @@ def killed(folder: Path, at: str, run: str = "r") -> bool:
     return ended.returncode != 0
 
 
-async def shown(folder: Path, run: str = "r") -> dict[str, Any]:
+async def shown(folder: Path, run: str = "r") -> RunDetail:
     kernel, _ = open_doomed(folder)
     with kernel:
         return await kernel.for_tenant().show(run)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel
+from artelier.missions.reports import MissionDetail
 from tests.first_hour.analyst import Analyst, Call, Results, find, read, sql
 from tests.offline import matcher
 
@@ -336,7 +337,7 @@ def test_the_shipped_tools_are_enough_for_the_right_answer(goal: dict[str, Any],
         pytest.skip("nobody has written down how it is looked up")
     analyst = Analyst(goal["question"], *SCRIPTS[goal["id"]])
 
-    async def scenario() -> dict[str, Any]:
+    async def scenario() -> MissionDetail:
         with Kernel.open(tmp_path / "s.db", models={"m": analyst.model}, environ={}) as kernel:
             desk = kernel.for_tenant()
             folder = str(GOALS / goal["folder"])

@@ -14,6 +14,7 @@ import pytest
 from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Rate, RunSuspended, Tenant
 from artelier.errors import InvalidRequest, LimitReached, NotGranted, RateLimited, RunStopped
 from artelier.kernel import Limits
+from artelier.kernel.queries.reports import RunDetail
 from artelier.log import Batch
 from artelier.ports.model import Usage
 from artelier.testing import ManualClock
@@ -455,15 +456,16 @@ def test_a_call_that_waits_for_its_rate_says_so_to_every_process(tmp_path: Path)
             began_us = clock.now_us()
             waits = await _until_it_waits(other, "second")
             assert waits["status"] == "running"
-            assert waits["rate_wait"]["rate"] == "provider/openai"
-            assert began_us < waits["rate_wait"]["until_us"] <= began_us + MINUTE_US
+            rate = waits["rate_wait"]
+            assert rate is not None and rate["rate"] == "provider/openai"
+            assert began_us < rate["until_us"] <= began_us + MINUTE_US
             assert await in_virtual_time(clock, [waiting], kernel) == ["completed"]
             assert (await other.for_tenant().show("second"))["rate_wait"] is None
 
     play(scenario())
 
 
-async def _until_it_waits(kernel: Kernel, run_id: str) -> dict[str, Any]:
+async def _until_it_waits(kernel: Kernel, run_id: str) -> RunDetail:
     """The run once it tells what rate it waits for; the scenario's own bound ends this."""
     while True:
         await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from artelier.agents.loop_registry import replay_run, settings_of
 from artelier.app import TenantKernel
 from artelier.kernel import Replayed
 from artelier.missions.definition import template
+from artelier.missions.reports import MissionDetail
 from artelier.testing import ScriptedModel
 from tests.missions.task_stage import approve, decide, sales_of, text_of, title_of, write
 
@@ -104,7 +105,7 @@ async def ready(desk: TenantKernel) -> None:
     await desk.launch(MISSION)
 
 
-async def launched(desk: TenantKernel, **more: Any) -> dict[str, Any]:
+async def launched(desk: TenantKernel, **more: Any) -> MissionDetail:
     """Plan, launch and drive a mission; what `mission` says of it."""
     more.setdefault("auto_launch", True)
     await desk.plan(GOAL, mission_id=MISSION, model="m", **more)

@@ -11,6 +11,7 @@ import pytest
 from artelier import Kernel, ModelReply, ModelRequest, Price, Tenant, tool
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.missions.plan.planner import is_plain_question, plain_plan
+from artelier.missions.reports import MissionDetail
 from artelier.tools.built_in import workspace_tools
 from tests.missions.mission_stage import (
     GOAL,
@@ -49,8 +50,9 @@ def test_a_plan_waits_for_its_launch_with_an_estimate(tmp_path: Path) -> None:
 
             assert found["status"] == "waiting_approval"
             assert [task["slug"] for task in found["plan"]["tasks"]] == ["figures", "letter"]
-            assert found["estimate"]["calls"] == 2 * 5 * 3
-            assert found["estimate"]["cost_microusd"] > 0
+            estimate = found["estimate"]
+            assert estimate is not None and estimate["calls"] == 2 * 5 * 3
+            assert (estimate["cost_microusd"] or 0) > 0
             assert (await desk.mission(MISSION))["tasks"] == []
             assert await desk.as_principal("operator").artifacts.list(kind="task") == []
 
@@ -323,7 +325,7 @@ def test_a_plan_without_a_model_call(tmp_path: Path) -> None:
 def test_an_estimate_that_says_at_most_is_the_budget_of_the_goal(tmp_path: Path) -> None:
     """What planning has cost comes on top; a budget that is lower stays."""
 
-    async def capped(folder: Path, **more: Any) -> tuple[dict[str, Any], list[str]]:
+    async def capped(folder: Path, **more: Any) -> tuple[MissionDetail, list[str]]:
         team = Team(LINE)
         team.model.price = Price(input=Decimal(1), output=Decimal(1))
         folder.mkdir()
@@ -337,11 +339,12 @@ def test_an_estimate_that_says_at_most_is_the_budget_of_the_goal(tmp_path: Path)
         held, events = await capped(tmp_path / "held", at_most=True)
         low, _ = await capped(tmp_path / "low", at_most=True, budget_usd="0.02")
 
+        assert free["estimate"] is not None and held["estimate"] is not None
         assert ("is_limit" in free["estimate"], free["budget_microusd"]) == (False, None)
         planning = free["cost_microusd"] - sum(one["cost_microusd"] for one in free["tasks"])
-        assert held["estimate"]["is_limit"]
-        assert held["budget_microusd"] == held["estimate"]["cost_microusd"] + planning
-        assert held["cost_microusd"] <= held["budget_microusd"]
+        assert held["estimate"].get("is_limit")
+        assert held["budget_microusd"] == (held["estimate"]["cost_microusd"] or 0) + planning
+        assert held["cost_microusd"] <= (held["budget_microusd"] or 0)
         assert events.count("limit.set") == 1
         assert low["budget_microusd"] == 20_000
 

@@ -14,6 +14,7 @@ from artelier.agents import Worker
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, VersionConflict
 from artelier.missions.mission_agents import change_membrane
+from artelier.missions.reports import TaskDetail
 from artelier.missions.steering_store import SteeringStore
 from artelier.missions.task.preview import next_prompt
 from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
@@ -302,7 +303,7 @@ def test_lists_are_paged_and_filtered_and_of_one_tenant(tmp_path: Path) -> None:
                 await desk.tasks.create(**own(slug), assigned_agent_id=ana if slug == "b" else None)
 
             first = await desk.tasks.list(limit=2)
-            rest = await desk.tasks.list(after=first["next"])
+            rest = await desk.tasks.list(after=first["next"] or 0)
 
             assert [task["id"] for task in first["items"]] == ["tasks/a", "tasks/b"]
             assert ([task["id"] for task in rest["items"]], rest["next"]) == (["tasks/more"], None)
@@ -328,7 +329,7 @@ def test_an_agent_shows_its_tools_and_why_some_are_off(tmp_path: Path) -> None:
             assert off == {"sales_of": "switched off by steering"}
             assert shown["status"] == "idle"
             assert shown["budget"] == {"usd": 500_000, "used": 0, "left": 500_000}
-            assert shown["steering"]["id"] == "staff/ana/steering"
+            assert shown["steering"] is not None and shown["steering"]["id"] == "staff/ana/steering"
             with pytest.raises(NotFound):
                 await desk.mission_agent("nobody")
             with pytest.raises(VersionConflict):
@@ -495,11 +496,11 @@ def test_a_task_whose_dependency_is_not_done_is_blocked_until_it_is_tried_again(
             desk = kernel.for_tenant("acme")
             ana = await agent(desk)
 
-            async def made(slug: str, *after: str) -> dict[str, Any]:
+            async def made(slug: str, *after: str) -> TaskDetail:
                 before = [f"tasks/{one}" for one in after]
                 return await desk.tasks.create(**own(slug), assigned_agent_id=ana, depends_on=before)
 
-            async def stand() -> dict[str, tuple[str, str, str]]:
+            async def stand() -> dict[str, tuple[str, str, str | None]]:
                 return {
                     task["id"].partition("/")[2]: (task["status"], task["reason"], task["blocked_by"])
                     for task in (await desk.tasks.list())["items"]

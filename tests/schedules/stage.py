@@ -10,6 +10,7 @@ from typing import Any
 
 from artelier import Kernel, ModelReply, ModelRequest, Price, Usage
 from artelier.agents import Worker
+from artelier.agents.schedules.queries import FiringView, ScheduleDetail
 from artelier.app import TenantKernel
 from artelier.errors import ModelRefusedCall
 from artelier.ports.model import FREE
@@ -71,7 +72,7 @@ class Stage:
     def desk(self) -> TenantKernel:
         return self.kernel.for_tenant(TENANT)
 
-    async def add(self, name: str = "s", **options: Any) -> dict[str, Any]:
+    async def add(self, name: str = "s", **options: Any) -> ScheduleDetail:
         """A schedule of a solo agent; every hour unless said."""
         if "cron" not in options:
             options.setdefault("every", "1h")
@@ -79,6 +80,12 @@ class Stage:
         if "loop" in options:
             what = {}
         return await self.desk.schedules.add(name, **{**what, **options})
+
+    async def last_run(self, name: str = "s") -> FiringView:
+        """Its newest firing."""
+        found = (await self.desk.schedules.get(name))["last_run"]
+        assert found is not None
+        return found
 
     async def passes(self, seconds: float) -> int:
         """Time passes, then the worker looks once and drives what it finds; how many runs."""

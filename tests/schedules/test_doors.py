@@ -101,7 +101,7 @@ def test_a_program_can_schedule_a_loop_with_its_settings(tmp_path: Path) -> None
             await stage.passes(HOUR_S)
 
             shown = await stage.desk.schedules.get("s")
-            assert (shown["loop"], shown["last_run"]["status"]) == ("agent", "completed")
+            assert (shown["loop"], (await stage.last_run())["status"]) == ("agent", "completed")
             with pytest.raises(UnknownModel):
                 await stage.add("t", loop="agent", settings={**settings, "model": ""})
 
@@ -158,8 +158,8 @@ def test_schedules_are_listed_by_pages(tmp_path: Path) -> None:
             door = stage.desk.schedules
 
             first = await door.list(limit=2)
-            second = await door.list(limit=2, after=first["next"])
-            last = await door.list(limit=2, after=second["next"])
+            second = await door.list(limit=2, after=first["next"] or 0)
+            last = await door.list(limit=2, after=second["next"] or 0)
 
             pages = [[one["id"] for one in page["items"]] for page in (first, second, last)]
             assert pages == [["s0", "s1"], ["s2", "s3"], ["s4"]]
@@ -221,7 +221,7 @@ def test_a_change_holds_for_all_firings_to_come(tmp_path: Path) -> None:
             assert (after["goal"], after["budget_usd"]) == ("Say more.", None)
             assert (after["overlap"], after["max_failures"]) == ("allow", 3)
             await stage.passes(HOUR_S)
-            run = (await stage.desk.schedules.get("s"))["last_run"]["run_id"]
+            run = (await stage.last_run())["run_id"]
             assert (await stage.desk.show(run))["goal"] == "Say more."
 
     play(scenario())

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from artelier.app import TenantKernel
 from artelier.errors import Conflict, LeaseHeld, NotFound, StoreUnavailable
+from artelier.kernel.queries.reports import OpenQuestion
 from artelier_lab.torture.outside import Outside
 from artelier_lab.torture.perform import CAUGHT, TENANT, of
 from artelier_lab.torture.plan import Plan
@@ -101,7 +102,7 @@ class Operator:
     def _rng(self, what: str) -> random.Random:
         return random.Random(f"{self._seed} {what}")
 
-    async def _answer(self, runs: TenantKernel, name: str, approval: dict[str, Any]) -> None:
+    async def _answer(self, runs: TenantKernel, name: str, approval: OpenQuestion) -> None:
         details: dict[str, Any] = approval["details"]
         called: Any = details.get("arguments")
         arguments = cast("dict[str, Any]", called) if isinstance(called, dict) else {}

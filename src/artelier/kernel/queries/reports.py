@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import msgspec
 
@@ -139,7 +139,7 @@ class QuestionContent(TypedDict):
     """The stored text of a question to people."""
 
     question: str
-    details: NotRequired[Any]
+    details: Any
     """JSON data."""
 
 
@@ -290,7 +290,7 @@ async def _question(services: Services, tenant: str, ref: str | None) -> Questio
     found: Any = await shown_json(services, tenant, ref)
     if isinstance(found, dict):
         return cast(QuestionContent, found)
-    return {"question": found if isinstance(found, str) else Erased.mark}
+    return {"question": found if isinstance(found, str) else Erased.mark, "details": None}
 
 
 async def list_runs(
