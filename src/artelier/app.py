@@ -84,11 +84,13 @@ from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.model_params import check_params
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
+from artelier.ports.webhook import OutgoingWebhook
 from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
 from artelier.sandbox import MontySandbox
 from artelier.tokens import ModelPrices, PartialWindow, Window, Windows
 from artelier.tools.function import TOOL_POINT
 from artelier.tools.skills.view import skills_view
+from artelier.webhooks.delivery import register as register_deliveries
 from artelier.world.events import MOVING as WORLD_MOVING
 from artelier.world.view import world_view
 
@@ -123,6 +125,7 @@ class Kernel:
     """One store and everything that runs on it. `Kernel.open` makes one."""
 
     def __init__(self, store: Store, services: Services, registry: ModelRegistry) -> None:
+        register_deliveries()
         self._store = store
         self._services = services
         self.models = registry
@@ -158,6 +161,7 @@ class Kernel:
         workspaces: Workspaces | None = None,
         quotas: Quotas | None = None,
         plugins: Iterable[str] | Plugins = (),
+        webhooks: Iterable[OutgoingWebhook] = (),
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
@@ -167,7 +171,7 @@ class Kernel:
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
         `quotas`: how much of a server a tenant may take. `plugins`: distributions whose entry points may act
         here; one that cannot be used is left out with a `PluginWarning`. `params`: those of the model calls
-        of new runs, such as `{"temperature": 0.2}`; a call's own stand over them.
+        of new runs, such as `{"temperature": 0.2}`; a call's own stand over them. `webhooks`: where events go.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
@@ -203,6 +207,7 @@ class Kernel:
             workspaces=workspaces or ANY_FOLDER,
             quotas=quotas or Quotas(),
             plugins=allowed,
+            webhooks=tuple(webhooks),
         )
         if policy.pii:
             from artelier.pii.scrubber_registry import PersonalData  # its detectors take 60 ms to compile

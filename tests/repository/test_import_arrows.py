@@ -32,6 +32,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "chat",
         "agents",
         "missions",
+        "webhooks",
         "world",
         "app",
         "server",

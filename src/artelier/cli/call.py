@@ -163,6 +163,7 @@ class CliCall:
                 workspaces=workspaces or self.settings.workspaces(),
                 quotas=self.settings.quotas,
                 plugins=plugins,
+                webhooks=self.settings.outgoing_webhooks(environ=os.environ),
             )
             try:
                 if parked := await brought.add_skills(kernel, self.tenant):

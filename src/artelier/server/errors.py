@@ -1,6 +1,6 @@
 """Every refusal of the server in one shape: `{"error": {code, message, expected, got, hint}}`.
 
-    401 not_signed_in            403 refused, access_denied, ...     404 not_found
+    401 not_signed_in, webhook_refused   403 refused, access_denied, ...     404 not_found
     405 method_not_allowed       408 too_slow                        413 too_large
                                  409 conflict, exhausted, ...
     422 invalid_request, ...     429 too_many_attempts, ...          502 external
@@ -44,6 +44,7 @@ from artelier.errors import (
 )
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.sandbox.protocol import SandboxError
+from artelier.webhooks.signature import WebhookRefused
 
 logger = logging.getLogger("artelier.server")
 
@@ -72,6 +73,7 @@ class MethodNotAllowed(InvalidRequest):
 
 STATUSES: tuple[tuple[type[ArtelierError], int], ...] = (
     (NotSignedIn, 401),
+    (WebhookRefused, 401),
     (TooLarge, 413),
     (TooSlow, 408),
     (TooManyAttempts, 429),

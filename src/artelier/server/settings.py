@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artelier.errors import InvalidConfig
+from artelier.ports.webhook import IncomingWebhook
 from artelier.server.security.identity import Network, PublicUrl, parse_networks
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class ServerSettings:
     """Events that wait for one client; one that is further behind is dropped and resumes."""
     model: str = "offline"
     """Of whatever names none."""
+    webhooks: tuple[IncomingWebhook, ...] = ()
+    """Who may send signed requests in."""
     features: tuple[str, ...] = field(default=())
     """Names of what this server offers besides the routes, for the web application."""
 

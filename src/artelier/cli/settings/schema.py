@@ -177,6 +177,39 @@ class McpTable(Table):
     servers: dict[str, McpServerTable] = Field(default_factory=dict[str, McpServerTable])
 
 
+class OutgoingWebhookTable(Table):
+    url: str = Field(min_length=1, description="Where events are sent.")
+    secret: str = Field(description="What they are signed with: `env:NAME` of a variable with `whsec_...`.")
+    events: list[str] | None = Field(
+        None,
+        description='Kinds of events, such as `["run.*", "approval.requested"]`. Without it, those of ends'
+        " and of questions.",
+    )
+    tenant: str = Field("default", description="Whose events.")
+    private: bool = Field(
+        False, description="Whether the address may be of this machine or a private network."
+    )
+
+
+class IncomingWebhookTable(Table):
+    secret: str | list[str] = Field(
+        description="What requests are signed with: `env:NAME`, or two while a sender changes its secret."
+    )
+    actions: list[Literal["signal", "message", "goal"]] = Field(
+        default_factory=list[Literal["signal", "message", "goal"]], description="What a body may ask for."
+    )
+    run: str = Field(
+        "", description="With `signal`: the run that is given the whole body as a signal's data."
+    )
+    signal: str = Field("", description="Name of that signal.")
+    tenant: str = Field("default", description="In which tenant it acts.")
+
+
+class WebhooksTable(Table):
+    out: dict[str, OutgoingWebhookTable] = Field(default_factory=dict[str, OutgoingWebhookTable])
+    in_: dict[str, IncomingWebhookTable] = Field(default_factory=dict[str, IncomingWebhookTable], alias="in")
+
+
 class LimitsTable(Table):
     usd: Dollars | None = Field(None, description="Most US dollars that a new run may spend.")
     tokens: int | None = Field(None, gt=0, description="Most tokens of a new run, input and output.")
@@ -269,6 +302,7 @@ class SettingsFile(Table):
     models: dict[str, ModelLimitsTable] = Field(default_factory=dict)
     tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
     mcp: McpTable = Field(default_factory=lambda: McpTable())
+    webhooks: WebhooksTable = Field(default_factory=lambda: WebhooksTable())  # pyright: ignore[reportCallIssue] - as above
 
 
 def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
@@ -316,6 +350,8 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
         telemetry_content=found.telemetry.content,
         plugins=tuple(found.plugins.allow),
         mcp_servers=_mcp_servers(found.mcp, file),
+        webhooks_out={name: one.model_dump() for name, one in found.webhooks.out.items()},
+        webhooks_in={name: one.model_dump() for name, one in found.webhooks.in_.items()},
         prices={
             name: Price(
                 input=price.input,
@@ -516,6 +552,8 @@ def rows() -> list[dict[str, Any]]:
     named += [(f'prices."<model>".{key}', one) for key, one in PriceTable.model_fields.items()]
     named += [(f'models."<model>".{key}', one) for key, one in ModelLimitsTable.model_fields.items()]
     named += [(f"mcp.servers.<name>.{key}", one) for key, one in McpServerTable.model_fields.items()]
+    named += [(f"webhooks.out.<name>.{key}", one) for key, one in OutgoingWebhookTable.model_fields.items()]
+    named += [(f"webhooks.in.<name>.{key}", one) for key, one in IncomingWebhookTable.model_fields.items()]
     for key, field in named:
         default = "required" if field.is_required() else field.default
         is_open = default is None or field.default_factory is not None

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from artelier.errors import InvalidConfig
+
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
     from artelier.kernel.policy import Workspaces
     from artelier.kernel.rates import Quotas
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
+    from artelier.ports.webhook import IncomingWebhook, OutgoingWebhook
     from artelier.tokens.model_info import PartialWindow
     from artelier.tools.http.rules import HttpRule
     from artelier.tools.mcp.configuration import ServerEntry
@@ -72,6 +75,8 @@ class Settings:
     workspace_tenants: Mapping[str, str] = field(default_factory=dict[str, str])
     plugins: tuple[str, ...] = ()
     mcp_servers: tuple[ServerEntry, ...] = ()
+    webhooks_out: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    webhooks_in: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def limits(self, *, usd: str | None = None) -> Limits | None:
         """Caps of a new run; `usd` was said on the command line. None if there are none."""
@@ -115,3 +120,51 @@ class Settings:
         from artelier.tools.http.http_json import http_json_tool
 
         return [http_json_tool(self.http_rules, environ=environ)]
+
+    def outgoing_webhooks(self, *, environ: Mapping[str, str]) -> tuple[OutgoingWebhook, ...]:
+        """Return where events are sent. Errors: `InvalidConfig`, also for a secret that is not there."""
+        if not self.webhooks_out:
+            return ()
+        from artelier.ports.webhook import DEFAULT_EVENTS, OutgoingWebhook
+        from artelier.tools.http.rules import HttpRule
+
+        found: list[OutgoingWebhook] = []
+        for name, one in self.webhooks_out.items():
+            HttpRule(url=one["url"], private=one["private"])  # the same form as of any address outside
+            given: dict[str, Any] = dict(one)
+            given["secret"] = _secret(given["secret"], f"webhooks.out.{name}", environ)
+            given["events"] = tuple(given["events"] or DEFAULT_EVENTS)
+            found.append(OutgoingWebhook(name=name, **given))
+        return tuple(found)
+
+    def incoming_webhooks(self, *, environ: Mapping[str, str]) -> tuple[IncomingWebhook, ...]:
+        """Return who may send signed requests. Errors: as of `outgoing_webhooks`."""
+        if not self.webhooks_in:
+            return ()
+        from artelier.ports.webhook import IncomingWebhook
+
+        found: list[IncomingWebhook] = []
+        for name, one in self.webhooks_in.items():
+            given: dict[str, Any] = dict(one)
+            secret = given.pop("secret")
+            texts: list[str] = [secret] if isinstance(secret, str) else list(secret)
+            given["secrets"] = tuple(_secret(text, f"webhooks.in.{name}", environ) for text in texts)
+            given["actions"] = tuple(given["actions"])
+            found.append(IncomingWebhook(name=name, **given))
+        return tuple(found)
+
+
+def _secret(text: str, place: str, environ: Mapping[str, str]) -> str:
+    """Return a secret that a variable holds. Errors: `InvalidConfig` that names the variable."""
+    name = text.removeprefix("env:")
+    if name == text or not name:
+        raise InvalidConfig(
+            f"{place}: the secret stands in the file",
+            expected='secret = "env:NAME", with the secret in that variable',
+            got=f"{len(text)} characters",
+        )
+    if not (found := environ.get(name, "").strip()):
+        raise InvalidConfig(
+            f"{place}: the secret is not there", expected=f"the variable {name}", got="nothing"
+        )
+    return found

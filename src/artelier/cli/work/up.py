@@ -155,6 +155,7 @@ def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSetti
         secret_file=secret,
         tokens_file=None if secret is None else tokens_file(Path(file_of(call.database))),
         model=call.settings.model,
+        webhooks=call.settings.incoming_webhooks(environ=os.environ),
         **address,
     )
 

@@ -23,6 +23,7 @@ from artelier.plugins import Plugins
 from artelier.ports.model import ModelPort, Price, Sending
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
+from artelier.ports.webhook import OutgoingWebhook
 from artelier.tokens import Window
 
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ class Services:
     """How much of this server a tenant may take."""
     plugins: Plugins = field(default_factory=Plugins)
     """The plugins that may act here."""
+    webhooks: tuple[OutgoingWebhook, ...] = ()
+    """Where events are sent."""
+    webhook_looks: dict[str, tuple[int, list[str]]] = field(default_factory=dict[str, tuple[int, list[str]]])
+    """Of each webhook: up to where this process has looked for events, and deliveries that wait to begin."""
     turns: Turns | None = None
     """Calls that wait for a rate limit, and those that took of one; None as long as none has."""
     active: dict[tuple[str, str], DrivenRun] = field(default_factory=dict["tuple[str, str]", "DrivenRun"])

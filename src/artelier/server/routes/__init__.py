@@ -68,6 +68,7 @@ ROUTERS = (
     "erasures",
     "events:agui_router",
     "server",
+    "webhooks",
 )
 """Modules of this package and their routers (`router` unless named), in the order of the documentation."""
 

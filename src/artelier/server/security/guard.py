@@ -34,6 +34,9 @@ API = ("/api/", OPENAI)
 """What is asked by programs: somebody must be signed in."""
 OPEN = frozenset({"/api/v1/login"})
 """What one reaches without being signed in."""
+WEBHOOKS = "/api/v1/webhooks/"
+"""Signed requests of other systems: their route checks the signature before anything else."""
+WEBHOOK_MAX_BYTES = 256 * 1024
 OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
 SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses")
@@ -161,6 +164,9 @@ class Guard:
         Errors: `NotSignedIn`; `AccessDenied` without the CSRF token or the role.
         """
         path, is_safe = scope["path"].rstrip("/"), scope["method"] in SAFE
+        if path.startswith(WEBHOOKS) and not is_safe:
+            scope.setdefault("state", {})["identity"] = None  # a cookie beside it gives no rights
+            return None
         identity = self._gate.identify(headers)
         scope.setdefault("state", {})["identity"] = identity
         if path in OPEN:
@@ -192,6 +198,8 @@ class Guard:
     def _body_max(self, path: str) -> int:
         if path.rstrip("/") in OPEN:
             return LOGIN_MAX_BYTES
+        if path.startswith(WEBHOOKS):
+            return WEBHOOK_MAX_BYTES
         if path in SPOKEN:
             return max(SPOKEN_MAX_BYTES, self._settings.body_max_bytes)
         is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
