@@ -171,7 +171,7 @@ class Kernel:
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
         `quotas`: how much of a server a tenant may take. `plugins`: distributions whose entry points may act
         here; one that cannot be used is left out with a `PluginWarning`. `params`: those of the model calls
-        of new runs, such as `{"temperature": 0.2}`; a call's own stand over them. `webhooks`: where events go.
+        of new runs, such as `{"temperature": 0.2}`; a call's own stand over them. `webhooks`: for events.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
