@@ -23,6 +23,8 @@ ALLOWED: dict[str, str] = {
         operations/lore/character_cards.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
+        webhooks/reception.py:_read msgspec.json.decode
+        webhooks/reception.py:<module> msgspec.json.Decoder
         server/openai_api/calls.py:_sorted_members json.loads
         server/openai_api/calls.py:inline_bytes.decode base64.b64decode
         server/openai_api/requests.py:arguments_of json.loads
@@ -115,6 +117,7 @@ ALLOWED: dict[str, str] = {
         artelier_migrate/workflow.py:_translated ast.parse
     """,
     "typed or kept by the operator: command line, settings, users": """
+        ports/webhook.py:secret_key base64.b64decode
         ports/model_params.py:_value_of msgspec.json.decode
         server/security/program_tokens.py:ProgramTokens.list msgspec.json.decode
         tools/mcp/approvals.py:ServerApprovals._read msgspec.json.decode

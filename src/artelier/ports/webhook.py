@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
 from artelier.errors import InvalidConfig
@@ -57,7 +56,7 @@ class OutgoingWebhook:
     secret: str = field(repr=False)
     """`whsec_` and 24 to 64 bytes in base64."""
     events: tuple[str, ...] = DEFAULT_EVENTS
-    """Kinds of `EVENTS`, or patterns such as `run.*`."""
+    """Kinds of `EVENTS`, or all of a family: `run.*`."""
     tenant: str = "default"
     private: bool = False
 
@@ -67,14 +66,14 @@ class OutgoingWebhook:
         if not self.events:
             raise InvalidConfig(f"webhook {self.name} sends nothing", expected="one kind of event or more")
         for pattern in self.events:
-            if not any(fnmatchcase(kind, pattern) for kind in EVENTS):
+            if not any(_is_of(kind, pattern) for kind in EVENTS):
                 raise InvalidConfig(
                     f"webhook {self.name}: no such event", expected=", ".join(EVENTS), got=repr(pattern)[:80]
                 )
 
     def wants(self, kind: str) -> bool:
         """Return True for the kind of an event that is sent."""
-        return kind in EVENTS and any(fnmatchcase(kind, pattern) for pattern in self.events)
+        return kind in EVENTS and any(_is_of(kind, pattern) for pattern in self.events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +109,11 @@ class IncomingWebhook:
                 expected="either run and signal, or actions",
                 got=f"run={self.run!r}, signal={self.signal!r}, actions={list(self.actions)}"[:200],
             )
+
+
+def _is_of(kind: str, pattern: str) -> bool:
+    """Return True if a pattern is a kind, or its family with `.*`."""
+    return kind == pattern or (pattern.endswith(".*") and kind.partition(".")[0] == pattern[:-2])
 
 
 def check_name(name: str) -> None:
