@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from artelier.log import BlobRef, Store, decode_stored, stored_blob
 from artelier.operations.events import Seen
@@ -51,6 +51,32 @@ class SessionVersionRow:
     profile: str
     run: str
     at_us: int
+
+
+class StateReport(TypedDict):
+    """An artifact of a session. Reports are dictionaries, because callers index them."""
+
+    value: Any
+    """JSON data."""
+    version: int
+    usage: str
+    semantics: str
+    append: bool
+    """True for a feed."""
+    operation: str
+    run_id: str
+    at_us: int
+
+
+class StateVersion(TypedDict):
+    """An earlier value of an artifact, or an entry of a feed."""
+
+    value: Any
+    """JSON data."""
+    version: int
+    at_us: int
+    run: str
+    operation: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +164,8 @@ async def value_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> A
     return [await stored_json(store, tenant, row.value) for row in reversed(kept)]
 
 
-async def history_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> list[dict[str, Any]]:
-    """Earlier values, newest first; of a feed its entries, the newest included."""
+async def history_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> list[StateVersion]:
+    """Return earlier values, newest first; of a feed its entries, the newest included."""
     kept = chain.retain(now_us=now_us)
     return [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from artelier.errors import Erased, NotFound
 from artelier.kernel.queries.runs import begun_runs, runs_by_id
@@ -107,10 +107,54 @@ async def opened_chats(
     return [chat for (chat,) in rows]
 
 
+class ChatReport(TypedDict):
+    """A chat of a list. Reports are dictionaries, because callers index them."""
+
+    chat_id: str
+    branches: int
+    runs: int
+    opened_us: int
+    changed_us: int
+    archived: bool
+    title: str
+
+
+class ChatPage(TypedDict):
+    """A page of chats by id."""
+
+    items: list[ChatReport]
+    next: str | None
+    """The `after` of the next page; None for the last."""
+
+
+class BranchReport(TypedDict):
+    """A branch of a chat."""
+
+    name: str
+    origin: str
+    run_id: str
+    status: str
+    """Of the newest run; `asked` if it never began."""
+    turn: int
+    """The number of the newest."""
+    is_current: bool
+    made_us: int
+
+
+class SessionReport(TypedDict):
+    """A session of a profile in a chat."""
+
+    session_id: str
+    runs: int
+    begun_us: int | None
+    used_us: int | None
+    is_current: bool
+
+
 async def list_chats(
     store: Store, tenant: str, *, after: str | None, limit: int, archived: bool | None = None
-) -> dict[str, Any]:
-    """`{items, next}`: chats by id; with `archived`, only those that are, or are not."""
+) -> ChatPage:
+    """Return chats by id; with `archived`, only those that are, or are not."""
     limit = max(1, min(limit, PAGE_MAX))
     rows = await store.query(
         "SELECT chat, branches, runs, opened_us, changed_us, archived, title FROM chats"
@@ -118,14 +162,17 @@ async def list_chats(
         " ORDER BY chat LIMIT ?",
         (tenant, after or "", archived, archived, limit + 1),
     )
-    names = ("chat_id", "branches", "runs", "opened_us", "changed_us")
-    items = [
+    items: list[ChatReport] = [
         {
-            **dict[str, Any](zip(names, row, strict=False)),
-            "archived": bool(row[5]),
-            "title": await title_text(store, tenant, row[6]),
+            "chat_id": chat,
+            "branches": branches,
+            "runs": runs,
+            "opened_us": opened_us,
+            "changed_us": changed_us,
+            "archived": bool(is_archived),
+            "title": await title_text(store, tenant, title),
         }
-        for row in rows[:limit]
+        for chat, branches, runs, opened_us, changed_us, is_archived, title in rows[:limit]
     ]
     return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from artelier.chat.queries import chats, tree
-from artelier.chat.queries.artifacts import Chain, history_of, value_of
+from artelier.chat.queries.artifacts import Chain, StateReport, StateVersion, history_of, value_of
 from artelier.chat.queries.chats import (
+    BranchReport,
     ChatRow,
+    SessionReport,
     branch_lines,
     own_session,
     profile_sessions,
@@ -30,6 +32,7 @@ from artelier.operations.events import ReplyPart
 
 if TYPE_CHECKING:
     from artelier.chat.session.event_stream import RunEvent
+    from artelier.chat.session.run_report import TurnReport
     from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
 
@@ -256,11 +259,8 @@ class ChatReader:
         await self._check_own(run_id)
         return await read_reply(self.store, await self.row(), run_id)
 
-    async def branches(self) -> list[dict[str, Any]]:
-        """`{name, origin, run_id, status, turn, is_current, made_us}`, in the order they were made.
-
-        `turn` is the number of the newest; `status` is that of the newest run, or `asked` if it never began.
-        """
+    async def branches(self) -> list[BranchReport]:
+        """Return the branches in the order they were made."""
         return [
             {
                 "name": one.name,
@@ -285,8 +285,8 @@ class ChatReader:
             return own[0]
         return profile.session_id
 
-    async def sessions(self) -> list[dict[str, Any]]:
-        """`{session_id, runs, begun_us, used_us, is_current}` of the chat's profile, in the order they began.
+    async def sessions(self) -> list[SessionReport]:
+        """Return the sessions of the chat's profile in the order they began.
 
         Empty without a profile; the current one is there before its first run.
         """
@@ -294,20 +294,27 @@ class ChatReader:
         if profile is None:
             return []
         current = await self.session_id(profile)
-        found: list[dict[str, Any]] = [
-            {"session_id": one.session, "runs": one.runs, "begun_us": one.begun_us, "used_us": one.used_us}
+        found: list[SessionReport] = [
+            {
+                "session_id": one.session,
+                "runs": one.runs,
+                "begun_us": one.begun_us,
+                "used_us": one.used_us,
+                "is_current": one.session == current,
+            }
             for one in await profile_sessions(self.store, (await self.row()).id, profile.profile_id)
         ]
-        if all(one["session_id"] != current for one in found):
-            found.append({"session_id": current, "runs": 0, "begun_us": None, "used_us": None})
-        return [{**one, "is_current": one["session_id"] == current} for one in found]
+        if not any(one["is_current"] for one in found):
+            found.append(
+                {"session_id": current, "runs": 0, "begun_us": None, "used_us": None, "is_current": True}
+            )
+        return found
 
     # Artifacts
 
-    async def arts(self, *, internal: bool = False) -> dict[str, dict[str, Any]]:
-        """`art.<tag>` of the branch's session as people may see them, by tag.
+    async def arts(self, *, internal: bool = False) -> dict[str, StateReport]:
+        """Return `art.<tag>` of the branch's session as people may see them, by tag.
 
-        Each is `{value, version, usage, semantics, append, operation, run_id, at_us}`; JSON stays typed.
         With `internal`, an operator also sees those that only prompts, or nobody, may show.
         """
         return {
@@ -319,8 +326,8 @@ class ChatReader:
         chain = await self._chain(tag, internal)
         return await value_of(self.store, self.desk.id, chain, now_us=self._now_us())
 
-    async def history(self, tag: str, *, internal: bool = False) -> list[dict[str, Any]]:
-        """Earlier values, newest first, of a feed its entries: `{value, version, at_us, run, operation}`.
+    async def history(self, tag: str, *, internal: bool = False) -> list[StateVersion]:
+        """Return earlier values, newest first; of a feed its entries.
 
         Errors: as `art`.
         """
@@ -368,7 +375,7 @@ class ChatReader:
         known = ", ".join(chain.newest.tag for chain in await self._chains(internal))
         raise NotFound(f"no art.{tag:.64} to see here", expected=known or "none yet")
 
-    async def _describe_artifact(self, chain: Chain) -> dict[str, Any]:
+    async def _describe_artifact(self, chain: Chain) -> StateReport:
         newest = chain.newest
         return {
             "value": await value_of(self.store, self.desk.id, chain, now_us=self._now_us()),
@@ -405,8 +412,8 @@ class ChatReader:
             async for item in items:
                 yield item
 
-    async def show(self, run_id: str, *, internal: bool = False) -> dict[str, Any]:
-        """One of the chat's runs: its plan, operations, effects, what its prompt included, how it ended.
+    async def show(self, run_id: str, *, internal: bool = False) -> TurnReport:
+        """Return one of the chat's runs: its plan, operations, effects, its prompt's parts, how it ended.
 
         Values are not in it, unless `internal`: that is for operators, who see errors in full, what an
         operation that failed saw, and what the others found. Errors: `NotFound`.

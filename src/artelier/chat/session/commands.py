@@ -28,6 +28,7 @@ from artelier.pii.vault import escape_json
 
 if TYPE_CHECKING:
     from artelier.chat.chat_file import ChatFileContents
+    from artelier.chat.queries.chats import ChatPage
     from artelier.chat.session.session import Session
     from artelier.kernel.run.status import CompensationResult, Limits
     from artelier.kernel.tenants.registry import TenantScope
@@ -403,8 +404,8 @@ class ChatsHandle:
 
         return await Session.open(self, chat_id, **opening)
 
-    async def chats(self: TenantScope, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
-        """`{items: [{chat_id, branches, runs, opened_us, changed_us}], next}`, by id."""
+    async def chats(self: TenantScope, *, after: str | None = None, limit: int = 100) -> ChatPage:
+        """Return the chats of the tenant by id."""
         from artelier.chat.queries.chats import list_chats
 
         return await list_chats(self.services.store, self.id, after=after, limit=limit)

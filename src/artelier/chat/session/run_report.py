@@ -6,7 +6,9 @@ alone, or that nobody is meant to see, cannot be read here.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -14,7 +16,7 @@ from artelier.chat.turn.main_call import STEP
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
-from artelier.kernel.queries.reports import run_object
+from artelier.kernel.queries.reports import RunReport, run_object
 from artelier.kernel.run.context import is_final
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log.queries import stream_events
@@ -25,8 +27,86 @@ EVENTS_MAX = 10_000
 _KINDS = (ev.PhaseChanged, ev.SessionRead, ev.OperationStarted, ev.OperationFinished, ev.CommitReported)
 
 
-async def show_run(desk: TenantScope, run_id: str, *, internal: bool = False) -> dict[str, Any]:
-    """`{id, status, ..., phase, turn, trigger, plan, operations, reports, prompt, dropped, failed}`.
+class TurnOperation(TypedDict):
+    """An operation of a turn, with what became of it."""
+
+    operation_id: str
+    hook: str
+    status: str
+    """`running`, or how it ended."""
+    reason: NotRequired[str]
+    code: NotRequired[str]
+    message: NotRequired[Any]
+    """Words, as JSON; None if there are none."""
+    details: NotRequired[Any]
+    """Of one that was skipped: the values that its condition saw, as JSON."""
+    scope: NotRequired[Any]
+    """For operators: the names that it saw, as JSON."""
+    result: NotRequired[Any]
+    """For operators: what it found, as JSON."""
+
+
+class ReadVersion(TypedDict):
+    """The version of an artifact that a turn began with."""
+
+    tag: str
+    version: int
+
+
+class PromptPart(TypedDict):
+    """A section of the main call's prompt."""
+
+    tag: str
+    tokens: int
+    src: Sequence[str]
+    trust: str
+    cut: str
+    stability: str
+
+
+class PromptReport(TypedDict):
+    """The sections of the main call's prompt, and those that were left out."""
+
+    prompt: list[PromptPart]
+    dropped: list[dict[str, Any]]
+    """The fields of `manifest.Dropped`."""
+
+
+class TurnReport(RunReport, PromptReport):
+    """A run of a chat, explained. Reports are dictionaries, because callers index them."""
+
+    phase: str
+    turn: int
+    plan: list[dict[str, Any]]
+    """The fields of `operations.events.Planned`."""
+    operations: list[TurnOperation]
+    reports: list[dict[str, Any]]
+    """The fields of `operations.events.EffectReport` without values, and the `hook`."""
+    artifacts: list[ReadVersion]
+    chat: str
+    branch: str
+    trigger: str
+    profile: str
+    session_id: str
+    failed: Any
+    """JSON data."""
+    finish_reason: str
+
+
+@dataclass(slots=True)
+class _Course:
+    """The course of a turn, as its events tell it."""
+
+    phase: str = ""
+    turn: int = 0
+    plan: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    operations: list[TurnOperation] = field(default_factory=list[TurnOperation])
+    reports: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    artifacts: list[ReadVersion] = field(default_factory=list[ReadVersion])
+
+
+async def show_run(desk: TenantScope, run_id: str, *, internal: bool = False) -> TurnReport:
+    """Return a run of a chat, explained.
 
     `internal`, for operators alone: an operation that failed has its error in full, and under `scope` the
     names that it saw; one that is done has its `result`. Errors: `NotFound`.
@@ -34,77 +114,78 @@ async def show_run(desk: TenantScope, run_id: str, *, internal: bool = False) ->
     services, tenant = desk.services, desk.id
     row = await run_row(services.store, tenant, run_id)
     kinds = {kind.KIND: kind for kind in _KINDS}
-    events = await stream_events(services.store, row.id, *kinds, limit=EVENTS_MAX)
-    shown: dict[str, Any] = {
-        **run_object(row),
-        "phase": "",
-        "turn": 0,
-        "plan": [],
-        "operations": [],
-        "reports": [],
-    }
-    for event in events:
-        await _add(desk, shown, event.read(kinds[event.kind]), internal)
-    job = await shown_fields(services, tenant, row.settings)
-    for name in ("chat", "branch", "trigger", "profile", "session_id"):
-        shown[name] = job.get(name, "generate" if name == "trigger" else "")
+    course = _Course()
+    for event in await stream_events(services.store, row.id, *kinds, limit=EVENTS_MAX):
+        await _add(desk, course, event.read(kinds[event.kind]), internal)
     if is_final(row.status):
-        _close(shown)
+        _close(course)
+    job = await shown_fields(services, tenant, row.settings)
     result = await shown_fields(services, tenant, row.result)
-    shown["failed"] = result.get("failed") if row.status == "failed" else None
-    shown["finish_reason"] = result.get("finish_reason", "")
-    return shown | await _prompt(desk, run_id)
+    return {
+        **run_object(row),
+        "phase": course.phase,
+        "turn": course.turn,
+        "plan": course.plan,
+        "operations": course.operations,
+        "reports": course.reports,
+        "artifacts": course.artifacts,
+        "chat": job.get("chat", ""),
+        "branch": job.get("branch", ""),
+        "trigger": job.get("trigger", "generate"),
+        "profile": job.get("profile", ""),
+        "session_id": job.get("session_id", ""),
+        "failed": result.get("failed") if row.status == "failed" else None,
+        "finish_reason": result.get("finish_reason", ""),
+        **await _prompt(desk, run_id),
+    }
 
 
-async def _add(desk: TenantScope, shown: dict[str, Any], event: object, internal: bool) -> None:
+async def _add(desk: TenantScope, course: _Course, event: object, internal: bool) -> None:
     if isinstance(event, ev.PhaseChanged):
-        shown["phase"] = event.phase
+        course.phase = event.phase
         if event.plan:
-            shown["plan"] = [msgspec.to_builtins(one) for one in event.plan]
+            course.plan = [msgspec.to_builtins(one) for one in event.plan]
     elif isinstance(event, ev.SessionRead):
-        shown["turn"] = event.turn
-        shown["artifacts"] = [{"tag": one.tag, "version": one.version} for one in event.artifacts]
+        course.turn = event.turn
+        course.artifacts = [{"tag": one.tag, "version": one.version} for one in event.artifacts]
     elif isinstance(event, ev.OperationStarted):
-        shown["operations"].append(
+        course.operations.append(
             {"operation_id": event.operation_id, "hook": event.hook, "status": "running"}
         )
     elif isinstance(event, ev.OperationFinished):
-        ended = await _operation_end(desk, event)
-        if internal:
-            ended |= await _internals(desk, event)
-        _end(shown["operations"], ended)
+        _end(course.operations, await _operation_end(desk, event, internal))
     elif isinstance(event, ev.CommitReported):
         for report in event.reports:
             plain = msgspec.to_builtins(report)
             plain.pop("value", None)
-            shown["reports"].append({"hook": event.hook, **plain})
+            course.reports.append({"hook": event.hook, **plain})
 
 
-async def _operation_end(desk: TenantScope, event: ev.OperationFinished) -> dict[str, Any]:
-    ended: dict[str, Any] = {
+async def _operation_end(desk: TenantScope, event: ev.OperationFinished, internal: bool) -> TurnOperation:
+    """Return how an operation ended; `internal` adds what people who are no operators never see."""
+
+    async def read(ref: str | None) -> Any:
+        return await shown_json(desk.services, desk.id, ref)
+
+    is_whole = internal and event.withheld is not None
+    ended: TurnOperation = {
         "operation_id": event.operation_id,
         "hook": event.hook,
         "status": event.status,
         "reason": event.reason,
         "code": event.code,
-        "message": await shown_json(desk.services, desk.id, event.message),
+        "message": await read(event.withheld if is_whole else event.message),
     }
-    if event.status == "skipped":  # the values that a condition saw
-        ended["details"] = await shown_json(desk.services, desk.id, event.details)
+    if event.status == "skipped":
+        ended["details"] = await read(event.details)
+    if internal:
+        ended["scope"] = await read(event.scope)
+        if event.result is not None:
+            ended["result"] = await read(event.result)
     return ended
 
 
-async def _internals(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
-    """Return what people who are no operators never see of an operation."""
-    own: dict[str, Any] = {"scope": await shown_json(desk.services, desk.id, event.scope)}
-    if event.withheld is not None:
-        own["message"] = await shown_json(desk.services, desk.id, event.withheld)
-    if event.result is not None:
-        own["result"] = await shown_json(desk.services, desk.id, event.result)
-    return own
-
-
-def _end(operations: list[dict[str, Any]], ended: dict[str, Any]) -> None:
+def _end(operations: list[TurnOperation], ended: TurnOperation) -> None:
     for one in operations:
         if (one["operation_id"], one["hook"]) == (ended["operation_id"], ended["hook"]):
             one.update(ended)
@@ -112,17 +193,17 @@ def _end(operations: list[dict[str, Any]], ended: dict[str, Any]) -> None:
     operations.append(ended)
 
 
-def _close(shown: dict[str, Any]) -> None:
+def _close(course: _Course) -> None:
     """The run is over: whatever is planned or was started, and has no end, was aborted with it."""
-    for one in shown["operations"]:
+    for one in course.operations:
         if one["status"] == "running":
-            one.update(status="aborted", reason="", code="cancelled", message=None)
-    known = {(one["operation_id"], one["hook"]) for one in shown["operations"]}
-    for planned in shown["plan"]:
+            one.update({"status": "aborted", "reason": "", "code": "cancelled", "message": None})
+    known = {(one["operation_id"], one["hook"]) for one in course.operations}
+    for planned in course.plan:
         if (planned["operation_id"], planned["hook"]) in known:
             continue
         skipped = planned.get("skipped", "")
-        shown["operations"].append(
+        course.operations.append(
             {
                 "operation_id": planned["operation_id"],
                 "hook": planned["hook"],
@@ -134,15 +215,22 @@ def _close(shown: dict[str, Any]) -> None:
         )
 
 
-async def _prompt(desk: TenantScope, run_id: str) -> dict[str, Any]:
-    """Sections of the main call's prompt with their sources, from its manifest."""
+async def _prompt(desk: TenantScope, run_id: str) -> PromptReport:
+    """Return the main call's prompt by its manifest; nothing before the call."""
     try:
         renderer = await Renderer.open(desk.services, desk.id, run_id)
         manifest = await renderer.manifest(STEP)
     except NotFound:
         return {"prompt": [], "dropped": []}
-    names = ("tag", "tokens", "src", "trust", "cut", "stability")
-    return {
-        "prompt": [{name: getattr(part, name) for name in names} for part in manifest.parts],
-        "dropped": [msgspec.to_builtins(one) for one in manifest.dropped],
-    }
+    parts: list[PromptPart] = [
+        {
+            "tag": part.tag,
+            "tokens": part.tokens,
+            "src": part.src,
+            "trust": part.trust,
+            "cut": part.cut,
+            "stability": part.stability,
+        }
+        for part in manifest.parts
+    ]
+    return {"prompt": parts, "dropped": [msgspec.to_builtins(one) for one in manifest.dropped]}

@@ -20,15 +20,15 @@ async def list_chats(call: CliCall) -> int:
     items: list[dict[str, Any]] = []
     async with call.kernel() as kernel:
         desk = kernel.for_tenant(call.tenant)
-        page: dict[str, Any] = {"next": ""}
-        while page["next"] is not None and len(items) < CHATS_MAX:
-            page = await desk.chats(after=page["next"] or None, limit=1_000)
-            items += page["items"]
-        for one in items:
-            one["turn"] = await newest_turn(desk.services.store, desk.id, one["chat_id"])
+        after: str | None = ""
+        while after is not None and len(items) < CHATS_MAX:
+            page = await desk.chats(after=after or None, limit=1_000)
+            after = page["next"]
+            for one in page["items"]:
+                items.append({**one, "turn": await newest_turn(desk.services.store, desk.id, one["chat_id"])})
     items.sort(key=lambda one: (-one["changed_us"], one["chat_id"]))
     if call.as_json:
-        call.screen.json({"items": items, "next": page["next"]})
+        call.screen.json({"items": items, "next": after})
         return exit_codes.COMPLETED
     rows = [
         (
@@ -41,6 +41,6 @@ async def list_chats(call: CliCall) -> int:
         for one in items
     ]
     call.screen.table(("chat", "title", ">branches", ">turn", "changed"), rows, empty="no chats")
-    if page["next"] is not None:
+    if after is not None:
         call.screen.note(f"only the first {CHATS_MAX:,} by name")
     return exit_codes.COMPLETED

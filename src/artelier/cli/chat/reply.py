@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from artelier.cli.display import line, safe
 from artelier.cli.screen import Screen
@@ -12,6 +12,29 @@ from artelier.money import format_usd
 
 if TYPE_CHECKING:
     from artelier.chat import Session, TurnResult
+
+
+class StateChange(TypedDict):
+    """The change of an artifact by a turn."""
+
+    tag: str
+    added: NotRequired[int]
+    """Entries that a feed has got."""
+    version: NotRequired[int]
+    """The new version of another artifact."""
+
+
+class TurnFacts(TypedDict):
+    """The facts that are told of a turn beside its result."""
+
+    planned: tuple[str, ...]
+    """Ids of operations."""
+    changes: list[StateChange]
+    codes: dict[str, str]
+    """Why operations ended as they did, by id."""
+    parts: list[dict[str, str]]
+    """Parts of the reply on other channels than `text`."""
+
 
 _WORDS = (
     ("done", "ran"),
@@ -71,7 +94,7 @@ class ReplyScreen:
         self._screen.line(text)
 
 
-def print_turn(screen: Screen, session: Session, result: TurnResult, facts: dict[str, Any]) -> None:
+def print_turn(screen: Screen, session: Session, result: TurnResult, facts: TurnFacts) -> None:
     """A turn that has ended, as a JSON object, or as a quiet line below the reply."""
     if screen.as_json:
         screen.json(plain_turn(session, result, facts), indent=-1)
@@ -90,7 +113,7 @@ def print_turn(screen: Screen, session: Session, result: TurnResult, facts: dict
     screen.note(summary(result, facts), "dim")
 
 
-def summary(result: TurnResult, facts: dict[str, Any]) -> str:
+def summary(result: TurnResult, facts: TurnFacts) -> str:
     """`turn 2: ran lore, dice; skipped guard; world_state v2, combat_log +1; 0.01 USD`."""
     words: list[str] = []
     for status, word in _WORDS:
@@ -110,13 +133,13 @@ def _with_codes(names: Iterable[str], codes: dict[str, str]) -> list[str]:
     return [f"{name} ({codes[name]})" if name in codes else name for name in names]
 
 
-def _change(change: dict[str, Any]) -> str:
+def _change(change: StateChange) -> str:
     if "added" in change:
         return f"{change['tag']} +{change['added']}"
-    return f"{change['tag']} v{change['version']}"
+    return f"{change['tag']} v{change.get('version')}"
 
 
-def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> dict[str, Any]:
+def plain_turn(session: Session, result: TurnResult, facts: TurnFacts) -> dict[str, Any]:
     """A turn as JSON data."""
     return {
         "chat_id": session.chat_id,
@@ -137,24 +160,24 @@ def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> d
     }
 
 
-async def facts_of(session: Session, result: TurnResult) -> dict[str, Any]:
-    """Return what else there is to tell of a turn: `{planned, changes, codes, parts}`.
+async def facts_of(session: Session, result: TurnResult) -> TurnFacts:
+    """Return what else there is to tell of a turn.
 
     Artifacts that people may not see are not in it; neither are their names.
     """
     shown = await session.show(result.run_id)
     visible = await session.arts()
-    changes: dict[str, dict[str, Any]] = {}
+    changes: dict[str, StateChange] = {}
     for report in shown["reports"]:
         tag = report.get("tag", "")
         if report["status"] != "applied" or not report.get("version") or tag not in visible:
             continue
         if visible[tag]["append"]:
-            added = changes.get(tag, {}).get("added", 0) + 1
-            changes[tag] = {"tag": tag, "added": added}
+            before = changes.get(tag)
+            changes[tag] = {"tag": tag, "added": (before.get("added", 0) if before else 0) + 1}
         else:
             changes[tag] = {"tag": tag, "version": report["version"]}
-    codes = {one["operation_id"]: one["code"] for one in shown["operations"] if one.get("code")}
+    codes = {one["operation_id"]: code for one in shown["operations"] if (code := one.get("code"))}
     return {
         "planned": tuple(dict.fromkeys(one["operation_id"] for one in shown["plan"])),
         "changes": list(changes.values()),

@@ -15,6 +15,8 @@ from artelier.errors import Erased, MissingKey, NotFound
 
 if TYPE_CHECKING:
     from artelier.chat import Turn
+    from artelier.chat.queries.artifacts import StateVersion
+    from artelier.chat.session.run_report import TurnOperation, TurnReport
     from artelier.cli.chat.conversation import Talk
 
 TURNS_SHOWN = 10
@@ -82,7 +84,7 @@ async def history(talk: Talk, tag: str) -> None:
         _show_versions(talk, versions, empty="no earlier values")
 
 
-def _show_versions(talk: Talk, versions: list[dict[str, Any]], *, empty: str) -> None:
+def _show_versions(talk: Talk, versions: list[StateVersion], *, empty: str) -> None:
     rows = [(f"v{one['version']}", display.minute(one["at_us"]), _inline(one["value"])) for one in versions]
     talk.screen.table(("version", "written", "value"), rows, empty=empty)
 
@@ -236,8 +238,8 @@ async def prompt(talk: Talk, turn: str | None = None) -> None:
 @slash("explain", "[TURN]", help="What a turn did and why: plan, operations, effects, prompt.")
 async def explain(talk: Talk, turn: str | None = None) -> None:
     shown = await talk.session.show(await _run_of(talk, turn))
-    shown["state"] = await _sizes(talk)
-    if talk.data(shown):
+    state = await _sizes(talk)
+    if talk.data({**shown, "state": state}):
         return
     talk.screen.facts(
         [
@@ -255,8 +257,7 @@ async def explain(talk: Talk, turn: str | None = None) -> None:
     _effects(talk, shown["reports"])
     _prompt_parts(talk, shown)
     rows = [
-        (one["tag"], f"v{one['version']}", one["usage"], display.size(one["size_bytes"]))
-        for one in shown["state"]
+        (one["tag"], f"v{one['version']}", one["usage"], display.size(one["size_bytes"])) for one in state
     ]
     if rows:
         talk.screen.line()
@@ -300,26 +301,28 @@ async def _sizes(talk: Talk) -> list[dict[str, Any]]:
     ]
 
 
-def _operations(shown: dict[str, Any]) -> list[tuple[object, ...]]:
+def _operations(shown: TurnReport) -> list[tuple[object, ...]]:
     """The plan, in the order of commit, with what each operation came to."""
     ended = {(one["operation_id"], one["hook"]): one for one in shown["operations"]}
     rows: list[tuple[object, ...]] = []
     for one in shown["plan"]:
-        found = ended.get((one["operation_id"], one["hook"]), {})
-        status = found.get("status") or ("skipped" if one.get("skipped") else "planned")
+        found = ended.get((one["operation_id"], one["hook"]))
+        status = found["status"] if found else "skipped" if one.get("skipped") else "planned"
         rows.append(
             (one["hook"].partition("_")[0], one["operation_id"], one["kind"], status, _why(one, found))
         )
     return rows
 
 
-def _why(planned: dict[str, Any], found: dict[str, Any]) -> str:
-    words = [found.get("reason") or planned.get("skipped") or "", found.get("code") or ""]
-    if words[0] == "not_due":
+def _why(planned: dict[str, Any], found: TurnOperation | None) -> str:
+    reason = (found.get("reason") if found else "") or planned.get("skipped") or ""
+    words: list[str] = [reason, (found.get("code") if found else "") or ""]
+    if reason == "not_due":
         words.append(_counted(planned.get("counters") or {}))
-    words += _details(found.get("details") or {})
-    if message := found.get("message"):
-        words.append(display.line(str(message)))
+    if found:
+        words += _details(found.get("details") or {})
+        if message := found.get("message"):
+            words.append(display.line(str(message)))
     return "; ".join(dict.fromkeys(word for word in words if word))
 
 
@@ -362,7 +365,7 @@ def _effects(talk: Talk, reports: list[dict[str, Any]]) -> None:
         talk.screen.table(("at", "operation", "effect", "artifact", "status", ""), rows, empty="")
 
 
-def _prompt_parts(talk: Talk, shown: dict[str, Any]) -> None:
+def _prompt_parts(talk: Talk, shown: TurnReport) -> None:
     rows = [
         (at, one["tag"], one["tokens"] or "", ", ".join(one["src"]), one["cut"])
         for at, one in enumerate(shown["prompt"], start=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,8 @@ from artelier.errors import InvalidRequest
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.tools.skills import Skills
+    from artelier.tools.skills.approval import SkillReport
+
 
 STATUSES = ("active", "parked", "refused")
 
@@ -157,14 +159,14 @@ async def refuse(call: CliCall, name: Name, note: Note = "", hash: Hash = None) 
     _say(call, found)
 
 
-def _say(call: CliCall, found: dict[str, Any]) -> None:
+def _say(call: CliCall, found: SkillReport) -> None:
     if call.as_json:
         call.screen.json(found)
     else:
         _facts(call, found)
 
 
-def _facts(call: CliCall, found: dict[str, Any]) -> None:
+def _facts(call: CliCall, found: SkillReport) -> None:
     call.screen.facts(
         [
             ("skill", found["skill"]),

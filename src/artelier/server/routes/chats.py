@@ -155,7 +155,7 @@ async def feed(desk: Desk, id: str, tag: str, branch: OfBranch = "main") -> wire
 @router.get("/{id}/explain", operation_id="sessions_explain")
 async def explain(desk: Desk, id: str, run_id: Annotated[str, Query(max_length=512)]) -> dict[str, Any]:
     """One turn's run: plan, operations with their status, effects, parts of the prompt. No values."""
-    return await (await session_of(desk, id)).show(run_id)
+    return {**await (await session_of(desk, id)).show(run_id)}
 
 
 @router.get("/{id}/debug", operation_id="sessions_debug")
@@ -165,7 +165,7 @@ async def debug(
     """The same for operators: errors in full, what operations that failed saw, and what the others found."""
     if not who.may("operator"):
         raise AccessDenied("only operators may see this", expected="role operator or admin", got=who.role)
-    return await (await session_of(desk, id)).show(run_id, internal=True)
+    return {**await (await session_of(desk, id)).show(run_id, internal=True)}
 
 
 # Branches and variants

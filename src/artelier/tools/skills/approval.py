@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -251,8 +251,8 @@ class Skills:
         self._services = services
         self._tenant = check_tenant(tenant)
 
-    async def list(self) -> list[dict[str, Any]]:
-        """`[{skill, source, name, origin, status, hash, active_hash, decided_by, changed_us}]`, by name."""
+    async def list(self) -> list[SkillReport]:
+        """Return the skills that were ever seen in the tenant, by name."""
         pins = await pins_of(self._services.store, self._tenant)
         return [_row(pin) for pin in sorted(pins, key=lambda pin: (pin.skill, pin.source))]
 
@@ -267,15 +267,19 @@ class Skills:
             self._services.store, self._tenant, key_pattern=LISTED_STEP, runs_max=RUNS_MAX
         )
 
-    async def show(self, name: str) -> dict[str, Any]:
-        """A row of `list` with `reasons`, `note`, `definition` (text, hidden characters written out) and
-        `usable`: whether it can be approved. Errors: `NotFound`, `InvalidRequest` if two have the name."""
+    async def show(self, name: str) -> SkillDetail:
+        """Return a skill with its newest definition.
+
+        Errors: `NotFound`, `InvalidRequest` if two have the name.
+        """
         pin = await self._pin(name)
         definition = await self._definition(pin.definition)
+        reasons: Any = await self._json(pin.reasons)
+        note: Any = await self._json(pin.note)
         return {
             **_row(pin),
-            "reasons": await self._json(pin.reasons) or [],
-            "note": await self._json(pin.note),
+            "reasons": reasons or [],
+            "note": note,
             "usable": not definition.broken,
             "definition": visible(definition.readable()),
         }
@@ -297,8 +301,8 @@ class Skills:
             )
         return visible(await asyncio.to_thread(text_of, WorkspaceFolder(here), path, files))
 
-    async def files_changed(self, name: str) -> list[dict[str, str]]:
-        """`[{path, change}]` since the last usable definition: `changed`, `new` or `gone`.
+    async def files_changed(self, name: str) -> list[ChangedFile]:
+        """Return the files that changed since the last usable definition.
 
         Only hashes of earlier files are kept, so a file can be shown as it is, not as it was.
         """
@@ -317,7 +321,7 @@ class Skills:
 
     async def approve(
         self, name: str, *, by: str = "operator", note: str = "", hash: str | None = None
-    ) -> dict[str, Any]:
+    ) -> SkillReport:
         """Let a parked or refused definition be used from the next listing on; its row.
 
         `hash`: the definition that was looked at, whole or its first 8 or more characters.
@@ -327,13 +331,11 @@ class Skills:
 
     async def refuse(
         self, name: str, *, by: str = "operator", note: str = "", hash: str | None = None
-    ) -> dict[str, Any]:
+    ) -> SkillReport:
         """Forbid a definition, also one in use: the next call is refused. Errors: as `approve`."""
         return await self._decide(name, by=by, note=note, hash=hash, approve=False)
 
-    async def _decide(
-        self, name: str, *, by: str, note: str, hash: str | None, approve: bool
-    ) -> dict[str, Any]:
+    async def _decide(self, name: str, *, by: str, note: str, hash: str | None, approve: bool) -> SkillReport:
         pin = await self._pin(name)
         _check_hash(pin, hash)
         if approve and (await self._definition(pin.definition)).broken:
@@ -410,7 +412,46 @@ def _check_hash(pin: Pin, hash: str | None) -> None:
     )
 
 
-def _row(pin: Pin) -> dict[str, Any]:
+class SkillReport(TypedDict):
+    """A skill of a list. Reports are dictionaries, because callers index them."""
+
+    skill: str
+    """As models call it."""
+    source: str
+    name: str
+    origin: str
+    status: str
+    """`active`, `parked` or `refused`."""
+    hash: str
+    """Of the newest definition."""
+    active_hash: str | None
+    """Of the one that could last be used; None for none."""
+    decided_by: str
+    changed_us: int
+
+
+class SkillDetail(SkillReport):
+    """A skill with its newest definition."""
+
+    reasons: list[str]
+    """Why it is parked."""
+    note: str | None
+    """Of the person who decided."""
+    usable: bool
+    """True if it can be approved."""
+    definition: str
+    """Its text; hidden characters are written out."""
+
+
+class ChangedFile(TypedDict):
+    """A file beside a skill that is other than it was."""
+
+    path: str
+    change: str
+    """`changed`, `new` or `gone`."""
+
+
+def _row(pin: Pin) -> SkillReport:
     return {
         "skill": pin.skill,
         "source": pin.source,
