@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import artelier.log.sqlite.store
+import artelier.log.database_store
 from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, Tenant, tool
 from artelier.app import TenantKernel
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import ends_step
-from artelier.log.sqlite.writer import Writer
+from artelier.log.writer import Writer
 from artelier.ports.model import Delta, Usage
 from artelier_lab.torture.virtual import VirtualClock, VirtualLoop
 from tests.kernel.crashes import Death, Deaths
@@ -128,12 +128,12 @@ class _InlineWriter(Writer):
 
 @contextmanager
 def _inline() -> Generator[None]:
-    before = artelier.log.sqlite.store.Writer
-    artelier.log.sqlite.store.Writer = _InlineWriter
+    before = artelier.log.database_store.Writer
+    artelier.log.database_store.Writer = _InlineWriter
     try:
         yield
     finally:
-        artelier.log.sqlite.store.Writer = before
+        artelier.log.database_store.Writer = before
 
 
 def virtually(scenario: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:

@@ -12,10 +12,10 @@ import pytest
 
 from artelier.app import VIEWS
 from artelier.cli import main
-from artelier.log import Report, verify_store
+from artelier.log import Report, erasure, verify_store
 from artelier.log.blobs import Erasing, Wiped
 from artelier.log.event import GENESIS, commit_root, event_hash
-from artelier.log.sqlite import erasure
+from artelier.log.sqlite.connection import SqliteDatabase
 from tests.erasure.test_subjects import KEY, SEALED, WORDS, opened, serve
 from tests.kernel.stage import play
 
@@ -268,9 +268,9 @@ def test_verify_finds_a_planted_erasure_that_takes_a_key_too_many(
     """The bug of a writer, not of a tamperer: chains, commits and the event are all as they were written."""
     wipe = erasure.wipe
 
-    def greedy(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
+    def greedy(db: SqliteDatabase, wanted: Erasing) -> Wiped:
         done = wipe(db, wanted)
-        erase_quietly(db, "of-ben")
+        erase_quietly(db.db, "of-ben")
         return done
 
     monkeypatch.setattr(erasure, "wipe", greedy)

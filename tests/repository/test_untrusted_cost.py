@@ -241,8 +241,8 @@ ALLOWED: dict[str, str] = {
         kernel/tool_calls/tool_outcome.py:replay_result msgspec.json.decode
         kernel/tool_calls/tool_step.py:_live msgspec.json.decode
         log/blobs.py:blob_name base64.b64decode
-        log/sqlite/erasure.py:refs_in base64.urlsafe_b64decode
-        log/sqlite/erasure.py:reaches msgspec.json.decode
+        log/erasure.py:refs_in base64.urlsafe_b64decode
+        log/erasure.py:reaches msgspec.json.decode
         log/event.py:<module> msgspec.json.Decoder
         log/event.py:decode_data msgspec.json.decode
         log/contract.py:_plain msgspec.json.decode

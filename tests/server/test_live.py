@@ -308,7 +308,7 @@ def test_pages_of_any_size_are_the_log_without_gap_or_duplicate(
                 most_bytes = chance.choice((1, 3_000, 20_000, 10**9))
                 monkeypatch.setattr("artelier.server.live.hub.PAGE_BYTES", most_bytes)
                 monkeypatch.setattr("artelier.server.live.hub.SCANNED_MAX", chance.choice((1, 30, 10**4)))
-                monkeypatch.setattr("artelier.log.sqlite.store.SCANNED_AT_ONCE", chance.randint(1, 90))
+                monkeypatch.setattr("artelier.log.database_store.SCANNED_AT_ONCE", chance.randint(1, 90))
                 kinds = chance.choice(((), ("note.injected",)))
                 seen: list[int] = []
                 after: int | None = 0

@@ -3,7 +3,7 @@
 A run with a `subject` names and seals everything that it stores under that subject's key; its events hold
 the number of the key, never who it is. Here the key is dropped, and what the vault has on a value with it.
 What can no longer be read is `Erased`; faces print `[erased]`, and `[locked]` without the vault key.
-Read next: `log/sqlite/erasure.py`, also for what `verify` holds against the events.
+Read next: `log/erasure.py`, also for what `verify` holds against the events.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rates and quotas: how often a provider may be called, and how much of a server one tenant may take.
 
 Rates are those of the policy and of a tenant; pure but for the event and its view. The order of waiting
-calls stands below, the windows in `log/sqlite/rate_windows.py`. Quotas are settings of whoever runs
+calls stands below, the windows in `log/rate_table.py`. Quotas are settings of whoever runs
 the server; what a tenant has stored is counted from its content. A tenant at a quota may still read, delete
 and end work.
 
@@ -10,7 +10,7 @@ The order of calls to a provider: calls that wait for a window are served fairly
 Tenants take turns, and within a tenant its runs do (start-time fair queueing): a run with a hundred calls
 does not keep one with a single call waiting. What the first call in that order needs, later ones may not
 take, so a large call is not starved by small ones. One task per event loop asks the store for all that wait
-there; the store counts for all processes (`log/sqlite/rate_windows.py`). Without rates nothing here runs.
+there; the store counts for all processes (`log/rate_table.py`). Without rates nothing here runs.
 """
 
 from __future__ import annotations

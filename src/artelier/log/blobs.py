@@ -385,7 +385,7 @@ class Keyring:
 # --------------------------------------------------------------------------- erasure
 # Values of erasing content and of collecting garbage: the event, what is to go, and what went.
 #
-# The database's side is `log/sqlite/erasure.py`.
+# The database's side is `log/erasure.py`.
 
 
 @event("content.erased")

@@ -229,7 +229,7 @@ async def subject_keys(store: Store, tenant: str, subject: str) -> tuple[int, ..
 
 async def newest_key(store: Store) -> int:
     """Return the row of the newest key ever made, dropped or not; 0 without one."""
-    rows = await store.query("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
+    rows = await store.query("SELECT made FROM key_counter")
     return rows[0][0] if rows else 0
 
 

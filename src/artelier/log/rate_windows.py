@@ -1,6 +1,6 @@
 """Claims on the rates of a provider, and the turns of tenants in one process.
 
-The windows that all processes of a store share are rows: `log/sqlite/rate_windows.py`.
+The windows that all processes of a store share are rows: `log/rate_table.py`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from artelier.app import Kernel
 from artelier.kernel.events import RunStarted
 from artelier.kernel.queries.runs import DueLook, due_runs
 from artelier.log import Batch, Draft, StreamAppend, run_stream
-from artelier.log.sqlite.connection import connect
-from artelier.log.sqlite.schema import list_positions
+from artelier.log.sqlite.connection import SqliteDatabase, connect
+from artelier.log.views import list_positions
 from artelier.models.scripted import ScriptedModel
 from artelier_lab.bench.figures import Target, judge, median, rounded
 from artelier_lab.bench.machine import machine_facts
@@ -152,7 +152,7 @@ def _bench_pages(plan: _Plan, path: Path, progress: Callable[[str], None]) -> di
         db.execute("BEGIN")
         before, listed = time.perf_counter(), 0
         while listed < plan.events:
-            listed = list_positions(db, after=listed, upto=plan.events)
+            listed = list_positions(SqliteDatabase(db), after=listed, upto=plan.events)
         list_s = time.perf_counter() - before
         db.execute("COMMIT")
     progress("pages")

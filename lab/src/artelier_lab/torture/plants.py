@@ -21,7 +21,7 @@ import artelier.kernel.tool_calls.tool_invocation
 import artelier.kernel.tool_calls.tool_outcome
 import artelier.kernel.tool_calls.tool_step
 import artelier.ledger.view
-import artelier.log.sqlite.writer
+import artelier.log.writer
 from artelier.errors import InvalidRequest
 from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier_lab.torture.missions.plants import MISSION_PLANTS
@@ -170,7 +170,7 @@ def _unfenced() -> AbstractContextManager[None]:
 
         return check_nothing
 
-    return _wrapped(artelier.log.sqlite.writer.Writer, "_check_fence", wrap)
+    return _wrapped(artelier.log.writer.Writer, "_check_fence", wrap)
 
 
 def _twice_undone() -> AbstractContextManager[None]:

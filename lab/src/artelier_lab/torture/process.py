@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import artelier.log.sqlite.store
+import artelier.log.database_store
 from artelier.app import Kernel
 from artelier.errors import StoreClosed
 from artelier.kernel import Policy
 from artelier.kernel.tool_calls.dispatches import ProcessId
-from artelier.log.sqlite.writer import Writer
+from artelier.log.writer import Writer
 from artelier.ports.model import ModelPort
 from artelier.ports.tool import ToolPort
 from artelier_lab.torture.outside import Outside
@@ -86,7 +86,7 @@ class InlineWriter(Writer):
 
     def limit_pages(self, more: int | None) -> None:
         """Let the file grow by so many pages and no further; None lifts it."""
-        count = self._db.execute("PRAGMA page_count").fetchone()[0]
+        count = self._db.only("PRAGMA page_count")[0]
         limit = 1_073_741_823 if more is None else count + more
         self._db.execute(f"PRAGMA max_page_count = {limit}")
 
@@ -105,13 +105,13 @@ _opening: list[Process] = []
 @contextmanager
 def _inline_writers(process: Process) -> Generator[None]:
     """Stores that are opened in here get the writer without a thread."""
-    before = artelier.log.sqlite.store.Writer  # pyright: ignore[reportPrivateImportUsage] - replaced
+    before = artelier.log.database_store.Writer  # pyright: ignore[reportPrivateImportUsage] - replaced
     _opening.append(process)
-    artelier.log.sqlite.store.Writer = InlineWriter  # pyright: ignore[reportPrivateImportUsage] - replaced
+    artelier.log.database_store.Writer = InlineWriter  # pyright: ignore[reportPrivateImportUsage] - replaced
     try:
         yield
     finally:
-        artelier.log.sqlite.store.Writer = before  # pyright: ignore[reportPrivateImportUsage] - replaced
+        artelier.log.database_store.Writer = before  # pyright: ignore[reportPrivateImportUsage] - replaced
         _opening.pop()
 
 

@@ -9,11 +9,23 @@ import os
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from artelier.errors import ArtelierError, CorruptStore, NotFound, StoreFull, StoreLocked, StoreUnavailable
-from artelier.log.contract import RESTORE
-from artelier.log.sqlite.schema import schema_version
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    InvalidEvent,
+    NotFound,
+    StoreFull,
+    StoreLocked,
+    StoreUnavailable,
+)
+from artelier.log import views as log_views
+from artelier.log.contract import RESTORE, Row, View
+from artelier.log.sqlite.schema import is_read_only, schema_version
+from artelier.log.writer import another_process
 
 BUSY_TIMEOUT_S = 10.0
 """How long a writer waits for another process's transaction before `StoreLocked`."""
@@ -46,15 +58,6 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
     if str(error).startswith(("no such table", "no such column", "no such index")):
         return CorruptStore(f"a part of the database is missing: {error}", hint=RESTORE)
     return StoreUnavailable(f"the database refused: {error}")
-
-
-def another_process(path: object = None) -> StoreUnavailable:
-    """Return what a forked process is told that goes on with its parent's store: its writer is not here."""
-    return StoreUnavailable(
-        "this store was opened by the parent of this process, and a fork cannot go on with it",
-        got=None if path is None else str(path),
-        hint="Open it after the fork, in each process; with multiprocessing, use the 'spawn' context.",
-    )
 
 
 opened: Counter[str] = Counter()
@@ -152,3 +155,87 @@ def open_read_only(path: str | Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+# --------------------------------------------------------------------------- the neutral half's connection
+
+_OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
+"""Errors of SQLite that one batch brings upon itself: its neighbours in the group go on."""
+
+_KEY_COUNTER = """CREATE TEMP VIEW IF NOT EXISTS key_counter AS
+    SELECT coalesce(max(seq), 0) AS made FROM sqlite_sequence WHERE name = 'keys'"""
+"""The row of the newest key ever made, dropped or not."""
+
+
+class SqliteDatabase:
+    """`Database` over a connection of SQLite. Statements are executed at once."""
+
+    __slots__ = ("db", "execute", "executemany", "scan")
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.execute: Callable[..., sqlite3.Cursor] = db.execute
+        self.executemany: Callable[..., sqlite3.Cursor] = db.executemany
+        self.scan: Callable[..., Iterator[Row]] = db.execute
+
+    def one(self, sql: str, parameters: Sequence[Any] = (), /) -> Row | None:
+        return self.execute(sql, parameters).fetchone()
+
+    def only(self, sql: str, parameters: Sequence[Any] = (), /) -> Row:
+        return self.execute(sql, parameters).fetchone()
+
+    def begin(self) -> None:
+        self.execute("BEGIN IMMEDIATE")
+
+    def flush(self) -> None:
+        return
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self.execute("ROLLBACK")
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.db.in_transaction
+
+    def data_version(self) -> int:
+        return self.execute("PRAGMA data_version").fetchone()[0]
+
+    def schema_version(self) -> int:
+        return self.execute("PRAGMA user_version").fetchone()[0]
+
+    def columns(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for table, column in self.execute(
+            "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+            " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY m.name, c.cid"
+        ):
+            found.setdefault(table, []).append(column)
+        return found
+
+    def indexes(self) -> set[str]:
+        return {name for (name,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+
+    def overwrite_deleted(self) -> None:
+        self.execute("PRAGMA secure_delete = ON")
+
+    def is_read_only(self, error: BaseException, /) -> bool:
+        return is_read_only(error)
+
+    def store_error(self, error: BaseException, /) -> ArtelierError | None:
+        return store_error(error) if isinstance(error, sqlite3.Error | UnicodeDecodeError) else None
+
+    def batch_error(self, error: BaseException, /) -> ArtelierError | None:
+        if isinstance(error, sqlite3.IntegrityError):
+            return CorruptStore(f"a view refused a row: {error}", hint="Run `artelier verify`.")
+        if isinstance(error, _OWN_FAULTS):
+            return InvalidEvent(f"an event holds what cannot be stored: {error}")
+        return None
+
+
+def publish(db: SqliteDatabase, views: Sequence[View]) -> None:
+    """Let this connection read what the log and `views` publish; the file is not written."""
+    db.execute(_KEY_COUNTER)
+    log_views.publish(db, views)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import artelier.log.sqlite.store
+import artelier.log.database_store
 from artelier.log.contract import Applied
-from artelier.log.sqlite.writer import Writer
+from artelier.log.writer import Writer
 
 LIVES_MAX = 8
 """Lives with a misfortune; then comes the calm."""
@@ -117,11 +117,11 @@ _opening: list[WorldFaults] = []
 @contextmanager
 def breaking_writers(faults: WorldFaults) -> Generator[None]:
     """Stores that are opened in here break as these faults say."""
-    before = artelier.log.sqlite.store.Writer  # pyright: ignore[reportPrivateImportUsage] - replaced
+    before = artelier.log.database_store.Writer  # pyright: ignore[reportPrivateImportUsage] - replaced
     _opening.append(faults)
-    artelier.log.sqlite.store.Writer = _BreakingWriter  # pyright: ignore[reportPrivateImportUsage] - replaced
+    artelier.log.database_store.Writer = _BreakingWriter  # pyright: ignore[reportPrivateImportUsage] - replaced
     try:
         yield
     finally:
-        artelier.log.sqlite.store.Writer = before  # pyright: ignore[reportPrivateImportUsage] - replaced
+        artelier.log.database_store.Writer = before  # pyright: ignore[reportPrivateImportUsage] - replaced
         _opening.pop()

@@ -9,9 +9,9 @@ calls lets another's large one pass; and, for people, the runs that wait (`scope
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 
+from artelier.log.database import Database
 from artelier.log.rate_windows import PRESENT_US, WINDOW_US, Asked, Change, Claim, Taken
 
 GRAIN_US = 100_000
@@ -22,7 +22,7 @@ SHOWN_MAX = 200
 """Waiting calls of a process that people can see: each is a row that is written once a second."""
 
 
-def take_turns(db: sqlite3.Connection, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
+def take_turns(db: Database, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
     """Decide in the order given. Whom a window refuses first keeps it closed for all behind: nobody starves.
 
     Cost: O(asked), and one read of each window.
@@ -72,7 +72,7 @@ def _closed_of(asked: Asked, closed: Mapping[str, int]) -> str:
     return max((claim.scope for claim in asked.claims if claim.scope in closed), key=closed.__getitem__)
 
 
-def change_turns(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
+def change_turns(db: Database, changes: Sequence[Change]) -> None:
     """Correct what was taken, at the moment when it was; what has passed is left alone."""
     for scope, unit, at_us, amount in changes:
         place = (scope, unit, at_us)
@@ -87,7 +87,7 @@ def change_turns(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
 class _MinuteWindow:
     """The used part of the last minute."""
 
-    def __init__(self, db: sqlite3.Connection, scope: str, unit: str, *, now_us: int) -> None:
+    def __init__(self, db: Database, scope: str, unit: str, *, now_us: int) -> None:
         # A row of the future is of a clock that was set back since: it must not close the window for long.
         db.execute(
             "DELETE FROM rates WHERE scope = ? AND unit = ? AND (at_us <= ? OR at_us > ?)",
@@ -111,12 +111,12 @@ class _MinuteWindow:
         return WINDOW_US
 
 
-def _others_first(db: sqlite3.Connection, scope: str, since_us: int, now_us: int, holder: str) -> bool:
+def _others_first(db: Database, scope: str, since_us: int, now_us: int, holder: str) -> bool:
     """Return True if a call of another process has waited longer for this window, and still does."""
     own = f"turn:{holder}"
-    row = db.execute(
+    row = db.one(
         "SELECT 1 FROM rates WHERE scope = ? AND unit > 'turn:' AND unit < 'turn;' AND unit <> ?"
         " AND used > ? AND used <= ? AND (at_us < ? OR (at_us = ? AND unit < ?)) LIMIT 1",
         (scope, own, now_us - PRESENT_US, now_us + PRESENT_US, since_us, since_us, own),
-    ).fetchone()
+    )
     return row is not None

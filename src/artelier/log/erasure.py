@@ -1,23 +1,20 @@
-"""Erasure and garbage: rows lose content in one transaction, then no page and no log frame has it.
+"""Erasure and garbage: rows lose content in one transaction, then the engine's `shred` leaves no byte of it.
 
-Events, names, sizes and hashes stay, so every chain verifies. `wipe` runs in the writer's transaction,
-`shred` after it, on a connection of its own; a `shred` that was refused is done again by the next one.
+Events, names, sizes and hashes stay, so every chain verifies. `wipe` runs in the writer's transaction.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from artelier.errors import Conflict, Erased, InvalidConfig, MissingKey, StoreLocked
+from artelier.errors import Conflict, Erased, InvalidConfig, MissingKey
 from artelier.log.blobs import (
     ERASED,
     IMPORTED,
@@ -31,6 +28,7 @@ from artelier.log.blobs import (
     is_subject_name,
     subject_name,
 )
+from artelier.log.database import Database
 from artelier.log.rate_windows import WINDOW_US
 
 T = TypeVar("T")
@@ -39,29 +37,29 @@ KEYS_A_STATEMENT = 500
 """Below SQLite's bound of parameters."""
 
 
-def measure(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
+def measure(db: Database, wanted: Erasing) -> Wiped:
     """Return what `wipe` would take away."""
     keys = _keys(db, wanted)
     blobs = size_bytes = 0
     for condition, parameters in _contents(wanted, keys):
-        count, size = db.execute(
+        count, size = db.only(
             f"SELECT count(*), coalesce(sum(size), 0) FROM blobs WHERE {condition}", parameters
-        ).fetchone()
+        )
         blobs, size_bytes = blobs + count, size_bytes + size
     values = 0
     for condition, parameters in _values(wanted):
-        (count,) = db.execute(f"SELECT count(*) FROM vault WHERE {condition}", parameters).fetchone()
+        (count,) = db.only(f"SELECT count(*) FROM vault WHERE {condition}", parameters)
         values += count
     return Wiped(keys=len(keys), blobs=blobs, size_bytes=size_bytes, values=values)
 
 
-def wipe(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
+def wipe(db: Database, wanted: Erasing) -> Wiped:
     """Take it away, in the transaction that is open.
 
     Errors: `Conflict` if it is something else than `wanted.expected`; then nothing is taken away.
     Cost: one scan of `blobs`, and what is overwritten.
     """
-    db.execute("PRAGMA secure_delete = ON")
+    db.overwrite_deleted()
     done = measure(db, wanted)
     if wanted.expected is not None and done != wanted.expected:
         raise Conflict(
@@ -72,19 +70,20 @@ def wipe(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
         )
     keys = _keys(db, wanted)
     for condition, parameters in _contents(wanted, keys):
-        db.execute(f"UPDATE blobs SET content = zeroblob(0), codec = {ERASED} WHERE {condition}", parameters)
+        db.execute(f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE {condition}", (b"", *parameters))
     db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
     for condition, parameters in _values(wanted):
         db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
     # The counter of keys moves: that is how other processes learn that what they remember may be gone.
-    moved = db.execute(
-        "INSERT INTO keys(tenant, subject, secret) VALUES (?, NULL, x'')", (wanted.tenant,)
-    ).lastrowid
-    db.execute("DELETE FROM keys WHERE key_id = ?", (moved,))
+    moved = db.one(
+        "INSERT INTO keys(tenant, subject, secret) VALUES (?, NULL, ?) RETURNING key_id", (wanted.tenant, b"")
+    )
+    assert moved is not None
+    db.execute("DELETE FROM keys WHERE key_id = ?", moved)
     return done
 
 
-def _keys(db: sqlite3.Connection, wanted: Erasing) -> list[int]:
+def _keys(db: Database, wanted: Erasing) -> list[int]:
     rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (wanted.tenant,)).fetchall()
     bound = wanted.upto_key
     return [
@@ -94,13 +93,18 @@ def _keys(db: sqlite3.Connection, wanted: Erasing) -> list[int]:
 
 Condition = tuple[str, tuple[object, ...]]
 
-_BOUND = " AND coalesce(key_id <= ?, 1)"
-"""Of a row that has no key, and where no bound is given, nothing is asked."""
+
+def _bound(wanted: Erasing) -> Condition:
+    """Return what is asked of a row's key, if it has one and a bound is given."""
+    if wanted.upto_key is None:
+        return "", ()
+    return " AND (key_id IS NULL OR key_id <= ?)", (wanted.upto_key,)
 
 
 def _contents(wanted: Erasing, keys: list[int]) -> Iterable[Condition]:
     if wanted.whole:
-        yield f"tenant = ? AND codec <> {ERASED}{_BOUND}", (wanted.tenant, wanted.upto_key)
+        bound, upto = _bound(wanted)
+        yield f"tenant = ? AND codec <> {ERASED}{bound}", (wanted.tenant, *upto)
         return
     for some in _parts(keys):
         marks = ", ".join("?" * len(some))
@@ -109,7 +113,8 @@ def _contents(wanted: Erasing, keys: list[int]) -> Iterable[Condition]:
 
 def _values(wanted: Erasing) -> Iterable[Condition]:
     if wanted.whole:
-        yield f"tenant = ? AND sealed IS NOT NULL{_BOUND}", (wanted.tenant, wanted.upto_key)
+        bound, upto = _bound(wanted)
+        yield f"tenant = ? AND sealed IS NOT NULL{bound}", (wanted.tenant, *upto)
         return
     for some in _parts(wanted.placeholders):
         marks = ", ".join("?" * len(some))
@@ -142,7 +147,7 @@ class ErasureReach:
         return key_id in self.keys or key_id <= self.upto_key
 
 
-def reaches(db: sqlite3.Connection) -> dict[str, ErasureReach]:
+def reaches(db: Database) -> dict[str, ErasureReach]:
     """Return what the erasures of each tenant say that they took. Cost: one scan of the events."""
     found: dict[str, ErasureReach] = {}
     for tenant, data in db.execute(
@@ -165,27 +170,6 @@ def reaches(db: sqlite3.Connection) -> dict[str, ErasureReach]:
     return found
 
 
-def shred(db: sqlite3.Connection, path: Path, *, timeout_s: float) -> None:
-    """Leave no byte of what was deleted in the file or beside it. Closes `db`.
-
-    Errors: `StoreLocked` while another process reads an older state; what was taken away stays so.
-    """
-    try:
-        db.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
-        db.execute("PRAGMA secure_delete = ON")
-        db.execute("VACUUM")
-        (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        db.close()
-    if busy:
-        raise StoreLocked(
-            "another process reads an older state of the database, and its log still holds the bytes",
-            got=str(path),
-            hint="What was erased can no longer be read. Call it again when that process is done, "
-            "to take the bytes out of the file too.",
-        )
-
-
 # --------------------------------------------------------------------------- proof
 # The proof of an erasure: what is gone is what the erasure events say, no more and no less.
 # A missing key, an emptied content and a value that the vault has lost are each looked up in the events
@@ -197,9 +181,9 @@ def shred(db: sqlite3.Connection, path: Path, *, timeout_s: float) -> None:
 class GoneKeys:
     """The keys that content names and that are not there."""
 
-    def __init__(self, db: sqlite3.Connection, keys: Iterable[int]) -> None:
+    def __init__(self, db: Database, keys: Iterable[int]) -> None:
         """`keys` are those that are there."""
-        made = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
+        made = db.one("SELECT made FROM key_counter")
         self._db = db
         self._keys = frozenset(keys)
         self._newest = made[0] if made else 0
@@ -239,7 +223,7 @@ class GoneKeys:
 
     def _values(self) -> Iterator[str]:
         lost = "SELECT tenant, count(*) FROM vault WHERE sealed IS NULL GROUP BY tenant"
-        found: dict[str, int] = dict(self._db.execute(lost))
+        found: dict[str, int] = dict(self._db.execute(lost).fetchall())
         for tenant in sorted(found.keys() | self._reach.keys()):
             said, count = self._reach.get(tenant, ErasureReach()).values, found.get(tenant, 0)
             if said is not None and said != count:
@@ -283,14 +267,14 @@ def refs_in(content: bytes) -> Iterable[bytes]:
     return (base64.urlsafe_b64decode(found + b"=") for found in _REF.findall(content))
 
 
-def find_unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Named], int]:
+def find_unreferenced(db: Database, keyring: Keyring) -> tuple[set[Named], int]:
     """Blobs that nothing refers to, and the position up to which that was looked at.
 
     `db` has one snapshot. Errors: `MissingKey` if content cannot be opened that may refer to other.
     Cost: every event and every blob is read once; the names of all are in memory.
     """
     _check_readable(db, keyring)
-    (position,) = db.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
+    (position,) = db.only("SELECT coalesce(max(position), 0) FROM events")
     garbage: set[Named] = {
         (tenant, bytes(name)) for tenant, name in db.execute("SELECT tenant, name FROM blobs")
     }
@@ -299,14 +283,14 @@ def find_unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Nam
 
 
 def remove(
-    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], *, after: int, is_driving: Driving
+    db: Database, keyring: Keyring, garbage: set[Named], *, after: int, is_driving: Driving
 ) -> tuple[int, int, tuple[str, ...]]:
     """Delete garbage in the transaction that is open: how many, their bytes, and the tenants left out.
 
     What an event after position `after` refers to again is spared. So is all of a tenant whose runs are
     driven: their processes do not store again what they know to be stored.
     """
-    db.execute("PRAGMA secure_delete = ON")
+    db.overwrite_deleted()
     busy = {
         stream.partition("/")[0]
         for stream, holder, *end in db.execute(
@@ -322,40 +306,36 @@ def remove(
     return len(doomed), size, left
 
 
-def size_of(db: sqlite3.Connection, blobs: set[Named]) -> int:
+def size_of(db: Database, blobs: set[Named]) -> int:
     """Bytes that some blobs take in the file."""
     size = 0
     for tenant, name in blobs:
-        row = db.execute(
-            "SELECT length(content) FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)
-        ).fetchone()
+        row = db.one("SELECT length(content) FROM blobs WHERE name = ? AND tenant = ?", (name, tenant))
         size += row[0] if row else 0
     return size
 
 
-def _events_after(db: sqlite3.Connection, position: int) -> Iterable[tuple[str, bytes]]:
-    rows = db.execute(
+def _events_after(db: Database, position: int) -> Iterable[tuple[str, bytes]]:
+    rows = db.scan(
         "SELECT s.tenant, e.data FROM events e JOIN streams s ON s.id = e.stream"
-        " WHERE e.position > ? AND instr(e.data, 'b:')",
+        " WHERE e.position > ? AND instr(e.data, 'b:') > 0",
         (position,),
     )
     return ((tenant, data.encode()) for tenant, data in rows)
 
 
-def _spare(
-    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], said: Iterable[tuple[str, bytes]]
-) -> None:
+def _spare(db: Database, keyring: Keyring, garbage: set[Named], said: Iterable[tuple[str, bytes]]) -> None:
     """Take out of `garbage` what is referred to, and what that refers to."""
     waiting: list[Named] = []
     for tenant, data in said:
         _take(garbage, waiting, tenant, data)
     while waiting:
         tenant, name = waiting.pop()
-        row = db.execute(
+        row = db.only(
             "SELECT b.key_id, k.secret, b.codec, b.content, b.size FROM blobs b"
             " LEFT JOIN keys k ON k.key_id = b.key_id WHERE b.name = ? AND b.tenant = ?",
             (name, tenant),
-        ).fetchone()
+        )
         try:
             content = keyring.unpack(name, *row)
         except Erased:
@@ -370,12 +350,10 @@ def _take(garbage: set[Named], waiting: list[Named], tenant: str, content: bytes
             waiting.append((tenant, name))
 
 
-def _check_readable(db: sqlite3.Connection, keyring: Keyring) -> None:
+def _check_readable(db: Database, keyring: Keyring) -> None:
     if keyring.is_sealing:
         return
-    sealed = db.execute(
-        "SELECT tenant FROM keys WHERE length(secret) > ? LIMIT 1", (SECRET_BYTES,)
-    ).fetchone()
+    sealed = db.one("SELECT tenant FROM keys WHERE length(secret) > ? LIMIT 1", (SECRET_BYTES,))
     if sealed is not None:
         raise MissingKey(
             f"the content of tenant {sealed[0]!r} is encrypted: what it refers to cannot be seen",
@@ -384,23 +362,23 @@ def _check_readable(db: sqlite3.Connection, keyring: Keyring) -> None:
         )
 
 
-def count_plain(db: sqlite3.Connection, keyring: Keyring) -> int:
+def count_plain(db: Database, keyring: Keyring) -> int:
     """Contents that `reseal` would seal."""
     if not keyring.is_sealing:
         return 0
-    return db.execute(f"SELECT count(*) {_PLAIN}").fetchone()[0]
+    return db.only(f"SELECT count(*) {_PLAIN}")[0]
 
 
 _PLAIN = (
-    f"FROM blobs b JOIN keys k ON k.key_id = b.key_id WHERE b.codec & {SEALED} = 0 AND b.codec <> {ERASED}"
+    f"FROM blobs b JOIN keys k ON k.key_id = b.key_id WHERE (b.codec & {SEALED}) = 0 AND b.codec <> {ERASED}"
 )
 
 
-def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
+def reseal(db: Database, keyring: Keyring) -> int:
     """Seal some plain content, and wrap its keys; how many. 0: there is none left."""
     if (sealer := keyring.sealer) is None:
         return 0
-    db.execute("PRAGMA secure_delete = ON")
+    db.overwrite_deleted()
     rows = db.execute(
         f"SELECT b.tenant, b.name, b.codec, b.content, k.secret, k.key_id {_PLAIN} LIMIT ?",
         (RESEALED_A_TIME,),
@@ -420,7 +398,7 @@ def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
     return len(rows)
 
 
-def name_subjects(db: sqlite3.Connection, keyring: Keyring) -> None:
+def name_subjects(db: Database, keyring: Keyring) -> None:
     """Call subjects from before there was a vault key by their keyed hashes."""
     if not keyring.is_sealing:
         return
@@ -440,18 +418,18 @@ def name_subjects(db: sqlite3.Connection, keyring: Keyring) -> None:
     )
 
 
-def drop_rates(db: sqlite3.Connection, *, now_us: int, dry: bool) -> int:
+def drop_rates(db: Database, *, now_us: int, dry: bool) -> int:
     """Rows of windows that are long over."""
     before = (now_us - RATES_KEPT_US,)
     if dry:
-        return db.execute("SELECT count(*) FROM rates WHERE at_us < ?", before).fetchone()[0]
+        return db.only("SELECT count(*) FROM rates WHERE at_us < ?", before)[0]
     return db.execute("DELETE FROM rates WHERE at_us < ?", before).rowcount
 
 
 # --------------------------------------------------------------------------- vault key
 
 
-def check_vault_key(db: sqlite3.Connection, keyring: Keyring) -> None:
+def check_vault_key(db: Database, keyring: Keyring) -> None:
     """Raise `InvalidConfig` if another vault key wrapped some key."""
     if not keyring.is_sealing:
         return
@@ -464,13 +442,13 @@ def check_vault_key(db: sqlite3.Connection, keyring: Keyring) -> None:
         )
 
 
-def wrap_keys(db: sqlite3.Connection, keyring: Keyring, key_ids: Iterable[int | None]) -> None:
+def wrap_keys(db: Database, keyring: Keyring, key_ids: Iterable[int | None]) -> None:
     """Wrap keys from before there was a vault key, now that content is sealed under them.
 
     Whoever only reads with a vault key changes nothing.
     """
     for key_id in keyring.plain_of(key_ids):
-        (stored,) = db.execute("SELECT secret FROM keys WHERE key_id = ?", (key_id,)).fetchone()
+        (stored,) = db.only("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
         if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed
             keyring.forget_plain(key_id)
         else:

@@ -1,16 +1,15 @@
 """The one writer of a process: a thread that commits whole groups of batches with one fsync.
 
 It owns the write connection. Heads, leases and the last position are cached and dropped whenever another
-process has written (`PRAGMA data_version`); one that has upgraded the views ends all writing here. Each batch
-of a group is validated alone; a failed fsync fails the whole group.
-Read next: `contract.py` for what is promised, `store.py` for opening and reading.
+process has written (`Database.data_version`); one that has upgraded the views ends all writing here. Each
+batch of a group is validated alone; a failed fsync fails the whole group.
+Read next: `contract.py` for what is promised, `database_store.py` for reading.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from artelier.errors import (
-    CorruptStore,
     Erased,
     Exhausted,
     InvalidEvent,
@@ -43,21 +41,11 @@ from artelier.log.contract import (
     Receipt,
     StreamAppend,
 )
+from artelier.log.database import Database
+from artelier.log.erasure import wrap_keys
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.rate_windows import TenantTurns
-from artelier.log.sqlite.connection import another_process, store_error
-from artelier.log.sqlite.erasure import wrap_keys
-from artelier.log.sqlite.schema import (
-    LIST_EVERY,
-    LISTED,
-    LISTING_SINCE,
-    SCHEMA_VERSION,
-    Dispatch,
-    FileIdentity,
-    SqliteTx,
-    list_positions,
-    stored_versions,
-)
+from artelier.log.views import LIST_EVERY, LISTED, LISTING_SINCE, Dispatch, list_positions, stored_versions
 
 T = TypeVar("T")
 
@@ -76,7 +64,7 @@ POLL_S = 0.1
 _KEEP_BLOB = (
     "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name, tenant) DO UPDATE SET"
     " key_id = excluded.key_id, codec = excluded.codec, content = excluded.content"
-    f" WHERE codec = {ERASED}"
+    f" WHERE blobs.codec = {ERASED}"
 )
 """A blob is stored once. One that was erased comes back only with its key, by an import."""
 
@@ -98,7 +86,7 @@ class _WriterJob:
 
     __slots__ = ("batch", "call", "error", "future", "loop", "result")
 
-    def __init__(self, batch: Batch | None, call: Callable[[sqlite3.Connection], Any] | None) -> None:
+    def __init__(self, batch: Batch | None, call: Callable[[Database], Any] | None) -> None:
         self.batch = batch
         self.call = call
         self.loop = asyncio.get_running_loop()
@@ -136,17 +124,17 @@ def _resolve(turns: TenantTurns, jobs: list[_WriterJob]) -> None:
         turns.call(job.tenant, job.resolve)
 
 
-_OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
-"""Errors of SQLite that one batch brings upon itself: its neighbours in the group go on."""
+def another_process(place: object = None) -> StoreUnavailable:
+    """Return what a forked process is told that goes on with its parent's store: its writer is not here."""
+    return StoreUnavailable(
+        "this store was opened by the parent of this process, and a fork cannot go on with it",
+        got=None if place is None else str(place),
+        hint="Open it after the fork, in each process; with multiprocessing, use the 'spawn' context.",
+    )
 
 
-def _batch_error(error: Exception) -> Exception:
-    """The clear error of a batch that was refused alone."""
-    if isinstance(error, sqlite3.IntegrityError):
-        return CorruptStore(f"a view refused a row: {error}", hint="Run `artelier verify`.")
-    if isinstance(error, (*_OWN_FAULTS, UnicodeError, OverflowError, msgspec.MsgspecError)):
-        return InvalidEvent(f"an event holds what cannot be stored: {error}")
-    return error
+_UNFIT = (UnicodeError, OverflowError, msgspec.MsgspecError)
+"""Errors of event data that cannot be stored, whatever the engine."""
 
 
 class Writer:
@@ -154,24 +142,25 @@ class Writer:
 
     def __init__(
         self,
-        db: sqlite3.Connection,
+        db: Database,
         table: Dispatch,
         *,
         on_commit: Callable[[int, bool], None],
         versions: Mapping[str, int],
-        identity: FileIdentity | None = None,
+        schema_version: int,
+        check_place: Callable[[], None] = lambda: None,
         fault: FaultHook | None = None,
         keyring: Keyring | None = None,
         on_keys: Callable[[], None] = lambda: None,
     ) -> None:
-        """`versions` are those of the store's views as this process keeps them. `on_keys` is called from the
-        writer's thread when rows of `keys` or `vault` may have gone.
+        """`versions` are those of the store's views as this process keeps them, `schema_version` that of the
+        other tables. `check_place` raises if the store is no longer where it was opened. `on_keys` is called
+        from the writer's thread when rows of `keys` or `vault` may have gone.
         """
         self._db = db
         self._keyring = keyring or Keyring()
-        self._identity = identity
-        """None for a file that nobody else knows."""
-        self._tx = SqliteTx(db)
+        self._check_place = check_place
+        self._schema_version = schema_version
         self._table = table
         self._on_commit = on_commit
         self._versions = versions
@@ -215,11 +204,11 @@ class Writer:
     def submit_all(self, batches: Sequence[Batch]) -> list[asyncio.Future[Receipt]]:
         return self._enqueue_all([_WriterJob(batch, None) for batch in batches])
 
-    def call(self, function: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+    def call(self, function: Callable[[Database], T]) -> asyncio.Future[T]:
         """Run a function in a write transaction, in order with the batches."""
         return cast("asyncio.Future[T]", self._enqueue(_WriterJob(None, function)))
 
-    def submit_with(self, batch: Batch, function: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+    def submit_with(self, batch: Batch, function: Callable[[Database], T]) -> asyncio.Future[T]:
         """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
         return cast("asyncio.Future[T]", self._enqueue(_WriterJob(batch, function)))
 
@@ -271,12 +260,14 @@ class Writer:
 
     def _look_abroad(self) -> None:
         try:
-            version = self._db.execute("PRAGMA data_version").fetchone()[0]
+            version = self._db.data_version()
             if version == self._data_version:
                 return
             self._load()
             self._data_version = version
-        except sqlite3.Error:
+        except Exception as error:
+            if self._db.store_error(error) is None:
+                raise
             return  # the next append will say it to somebody who can act on it
         self._on_commit(self._position, True)
 
@@ -284,18 +275,16 @@ class Writer:
         """Forget what was cached and read where the store stands."""
         self._heads.clear()
         self._leases.clear()
-        row = self._db.execute(
-            "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
-        ).fetchone()
+        row = self._db.one("SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1")
         self._position, self._root = row if row else (0, GENESIS)
         self._newer = self._changed_by_newer()
-        schema = self._db.execute("PRAGMA user_version").fetchone()[0]
+        schema = self._db.schema_version()
         # A file that cannot be written may be older; one of a newer version may have no such table.
         is_listing = schema >= LISTING_SINCE and not self._newer
-        self._listed = self._db.execute(LISTED).fetchone()[0] if is_listing else 0
-        made = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'keys'").fetchone()
+        self._listed = listed[0] if is_listing and (listed := self._db.one(LISTED)) else 0
+        row = self._db.one("SELECT made FROM key_counter")
         self._live_keys.clear()
-        if self._keys_made != (made := made[0] if made else 0):
+        if self._keys_made != (made := row[0] if row else 0):
             if self._keys_made >= 0:
                 self._on_keys()
             self._keys_made = made
@@ -303,8 +292,7 @@ class Writer:
     def _commit(self, group: list[_WriterJob]) -> None:
         moved = False
         try:
-            if self._identity is not None:
-                self._identity.check()
+            self._check_place()
             self._begin()
             hashes: list[tuple[bytes, bytes]] = []
             if len(group) == 1 or not self._run_together(group, hashes):
@@ -320,9 +308,8 @@ class Writer:
                     self._listed = list_positions(self._db, after=self._listed, upto=self._position)
             if self._fault:
                 self._fault("commit.before")
-            if self._identity is not None:  # as late as can be, so that little can happen in between
-                self._identity.check()
-            self._db.execute("COMMIT")
+            self._check_place()  # as late as can be, so that little can happen in between
+            self._db.commit()
             moved = bool(hashes)
             self.commits += 1
             if self._fault:
@@ -332,8 +319,8 @@ class Writer:
         self._announce(group, moved=moved)
 
     def _begin(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        version = self._db.execute("PRAGMA data_version").fetchone()[0]
+        self._db.begin()
+        version = self._db.data_version()
         if version != self._data_version:
             self._load()
             self._data_version = version
@@ -352,8 +339,8 @@ class Writer:
         A process that went on would write events that the newer views never see. Cost: two small reads,
         and only after another process has committed.
         """
-        schema = self._db.execute("PRAGMA user_version").fetchone()[0]
-        changed = [f"schema {schema}"] if schema > SCHEMA_VERSION else []
+        schema = self._db.schema_version()
+        changed = [f"schema {schema}"] if schema > self._schema_version else []
         stored = stored_versions(self._db)
         changed += [
             f"{name} version {version}"
@@ -364,10 +351,10 @@ class Writer:
 
     def _abandon(self, group: list[_WriterJob], error: BaseException) -> None:
         if self._db.in_transaction:
-            with suppress(sqlite3.Error):  # a broken disk; the waiters must still learn of it
-                self._db.execute("ROLLBACK")
+            with suppress(Exception):  # a broken disk; the waiters must still learn of it
+                self._db.rollback()
         self._data_version = -1  # nothing cached can be trusted; read it again
-        clear = store_error(error) if isinstance(error, sqlite3.Error) else error
+        clear = self._db.store_error(error) or error
         for job in group:
             job.error = job.error or clear
             if job.batch is not None and job.batch.fence is not None:
@@ -396,15 +383,28 @@ class Writer:
         try:
             for job in group:
                 self._run(job, hashes)
+            self._db.flush()
         except Exception as error:
-            if isinstance(error, sqlite3.Error) and not isinstance(error, _OWN_FAULTS):
-                raise  # the disk or the file failed, not a batch
-            self._db.execute("ROLLBACK")
+            if self._is_failure(error):
+                raise
+            self._db.rollback()
             self._position = position
             self._forget(hashes, 0)
             self._begin()
             return False
         return True
+
+    def _is_failure(self, error: Exception) -> bool:
+        """Return True if the disk, the file or the server failed, not a batch."""
+        if isinstance(error, _UNFIT) or self._db.batch_error(error) is not None:
+            return False
+        return self._db.store_error(error) is not None
+
+    def _batch_error(self, error: Exception) -> Exception:
+        """Return the clear error of a batch that was refused alone."""
+        if isinstance(error, _UNFIT):
+            return InvalidEvent(f"an event holds what cannot be stored: {error}")
+        return self._db.batch_error(error) or error
 
     def _run(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
         if job.batch is not None:
@@ -428,19 +428,20 @@ class Writer:
             db.execute("SAVEPOINT job")
         try:
             self._run(job, hashes)
+            db.flush()
             if not alone:
-                db.execute("RELEASE job")
+                db.execute("RELEASE SAVEPOINT job")
         except Exception as error:
-            if isinstance(error, sqlite3.Error) and not isinstance(error, _OWN_FAULTS):
-                raise  # the disk or the file failed, not this batch
-            job.error = _batch_error(error)
+            if self._is_failure(error):
+                raise
+            job.error = self._batch_error(error)
             self._break_off(job)
             if alone:
-                db.execute("ROLLBACK")
-                db.execute("BEGIN IMMEDIATE")
+                db.rollback()
+                db.begin()
             else:
-                db.execute("ROLLBACK TO job")
-                db.execute("RELEASE job")
+                db.execute("ROLLBACK TO SAVEPOINT job")
+                db.execute("RELEASE SAVEPOINT job")
             self._position = position
             self._forget(hashes, count)
 
@@ -459,7 +460,7 @@ class Writer:
         if batch.fence is not None:
             self._check_fence(batch.fence, builds=batch.builds)
         if batch.guard is not None:
-            batch.guard(self._tx)
+            batch.guard(self._db)
         if batch.blobs:
             self._check_keys(batch.blobs)
             wrap_keys(self._db, self._keyring, {blob.key_id for blob in batch.blobs})
@@ -476,7 +477,7 @@ class Writer:
         for key_id in {blob.key_id for blob in blobs} - self._live_keys:
             if key_id is None:
                 continue
-            if self._tx.one("SELECT 1 FROM keys WHERE key_id = ?", (key_id,)) is None:
+            if self._db.one("SELECT 1 FROM keys WHERE key_id = ?", (key_id,)) is None:
                 raise Erased(
                     "what this would be stored under was erased",
                     got=f"key {key_id}",
@@ -538,24 +539,24 @@ class Writer:
         return head.seq
 
     def _show(self, applied: list[Applied]) -> None:
-        table, tx = self._table, self._tx
+        table, tx = self._table, self._db
         for event in applied:
             for handler in table.get(type(event.data), ()):
                 handler(event, tx)
 
     def _find_head(self, stream: Stream, *, make: bool) -> _StreamHead:
         """Read a head. A stream that is not there is made only for events: it is never empty."""
-        row = self._tx.one("SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream)
+        row = self._db.one("SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream)
         name = stream.name.encode()
         if row is None and not make:
             return _StreamHead(0, name, 0, GENESIS)
         if row is None:
-            id_ = self._db.execute(
-                "INSERT INTO streams(tenant, space, name) VALUES (?, ?, ?)", stream
-            ).lastrowid
-            head = _StreamHead(int(id_ or 0), name, 0, GENESIS)
+            made = self._db.one(
+                "INSERT INTO streams(tenant, space, name) VALUES (?, ?, ?) RETURNING id", stream
+            )
+            head = _StreamHead(made[0] if made else 0, name, 0, GENESIS)
         else:
-            last = self._tx.one(
+            last = self._db.one(
                 "SELECT seq, hash FROM events WHERE stream = ? ORDER BY seq DESC LIMIT 1", row
             )
             seq, hash_ = last if last else (0, GENESIS)
@@ -570,11 +571,11 @@ class Writer:
     def _acquire(self, request: LeaseRequest) -> tuple[int, int]:
         """Return the token and how many holders before it have stalled. Errors: `LeaseHeld`."""
         name = request.stream.name
-        row = self._tx.one(
+        row = self._db.one(
             "SELECT holder, expires_us, expires_uptime_us, progress, stalled FROM leases WHERE stream = ?",
             (name,),
         )
-        progress, stalled = request.progress(self._tx), 0
+        progress, stalled = request.progress(self._db), 0
         if row is not None:
             holder, end = row[0], LeaseEnd(*row[1:3])
             is_over = end.is_over(now_us=request.now_us, uptime_us=request.uptime_us(holder))
@@ -588,18 +589,18 @@ class Writer:
                 )
             if progress == row[3]:
                 own = holder == request.holder  # it is alive, and only takes its lease anew
-                stalled = row[4] + (not own and not request.is_excused(self._tx, holder))
+                stalled = row[4] + (not own and not request.is_excused(self._db, holder))
             self._db.execute("DELETE FROM leases WHERE stream = ?", (name,))
-        token = self._db.execute(
+        made = self._db.one(
             "INSERT INTO leases(stream, holder, expires_us, expires_uptime_us, progress, stalled)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?) RETURNING token",
             (name, request.holder, *request.end, progress, stalled),
-        ).lastrowid
-        self._leases[request.stream] = int(token or 0)
+        )
+        token = self._leases[request.stream] = made[0] if made else 0
         for gone in (self._lost, self._broken):  # the new holder builds on what is there
             for fence in [fence for fence in gone if fence.stream == request.stream]:
                 del gone[fence]
-        return int(token or 0), stalled
+        return token, stalled
 
     def _check_fence(self, fence: Fence, *, builds: bool) -> None:
         why = self._lost.get(fence) or (self._broken.get(fence) if builds else None)
@@ -611,7 +612,7 @@ class Writer:
             )
         token = self._leases.get(fence.stream)
         if token is None:
-            row = self._tx.one("SELECT token FROM leases WHERE stream = ?", (fence.stream.name,))
+            row = self._db.one("SELECT token FROM leases WHERE stream = ?", (fence.stream.name,))
             token = self._leases[fence.stream] = row[0] if row else 0
         if not token or token != fence.token:  # 0 stands for no lease, and proves nothing
             raise LeaseLost(

@@ -1,0 +1,88 @@
+"""A connection to a store's tables, as the half of a store sees it that knows no engine.
+
+`log/writer.py`, `log/database_store.py`, `log/views.py`, `log/erasure.py` and `log/verify.py` speak to this.
+SQLite's is in `log/sqlite/connection.py`.
+
+SQL is what both engines take: marks are `?`, what is made up by a row is asked for with RETURNING, flags are
+integers, and an order that matters is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from artelier.errors import ArtelierError
+from artelier.log.contract import Row, Rows
+
+
+class Database(Protocol):
+    """A connection. Only one thread uses it at a time."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Rows:
+        """Execute a statement. One that writes may be sent later, with those behind it (see `flush`)."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> object: ...
+
+    def one(self, sql: str, parameters: Sequence[Any] = (), /) -> Row | None: ...
+
+    def only(self, sql: str, parameters: Sequence[Any] = (), /) -> Row:
+        """Return the row of a statement that always gives one."""
+        ...
+
+    def scan(self, sql: str, parameters: Sequence[Any] = (), /) -> Iterator[Row]:
+        """Yield rows without having them all in memory. Only in a transaction, which stays open meanwhile."""
+        ...
+
+    def begin(self) -> None:
+        """Begin to write: from here to the end of the transaction nobody else commits."""
+        ...
+
+    def flush(self) -> None:
+        """Send what is queued, so that what it meets is raised here and nowhere else."""
+        ...
+
+    def commit(self) -> None:
+        """End the transaction; what it wrote is durable when this returns."""
+        ...
+
+    def rollback(self) -> None: ...
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def data_version(self) -> int:
+        """Return a number that is another one once somebody else has committed. Cost: next to nothing."""
+        ...
+
+    def schema_version(self) -> int:
+        """Return the version of the tables that are no views, as they are stored."""
+        ...
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the columns of every table, in their order."""
+        ...
+
+    def indexes(self) -> set[str]:
+        """Return the names of all indexes."""
+        ...
+
+    def overwrite_deleted(self) -> None:
+        """Have what is deleted from here on overwritten, where the engine can."""
+        ...
+
+    def is_read_only(self, error: BaseException, /) -> bool:
+        """Return True if an error says that nothing can be written here."""
+        ...
+
+    def store_error(self, error: BaseException, /) -> ArtelierError | None:
+        """Return the clear error behind one of the engine's; None for any other."""
+        ...
+
+    def batch_error(self, error: BaseException, /) -> ArtelierError | None:
+        """Return the clear error of what one batch brought upon itself; its neighbours go on.
+
+        None if the engine or its disk failed, and for errors of anybody else.
+        """
+        ...
