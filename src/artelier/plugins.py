@@ -73,7 +73,7 @@ class PluginPoint(NamedTuple, Generic[T]):
     """Names of Artelier's own, which no plugin may have."""
 
 
-def _importer(name: str, loaded: object) -> Callable[..., Any]:
+def _importer(name: str, loaded: object) -> Callable[..., object]:
     if not callable(loaded):
         raise InvalidConfig(f"{name!r} is no importer", expected="a function", got=repr(loaded)[:80])
     return loaded
@@ -314,7 +314,7 @@ def _declared(text: str) -> Iterable[Plugin]:
             yield Plugin(group, name.strip(), value.strip(), OWN, VERSION)
 
 
-def import_value(value: str) -> Any:
+def import_value(value: str) -> object:
     """Import the `module:attribute.attribute` of an entry point."""
     import importlib
 

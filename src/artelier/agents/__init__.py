@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.agents.autonomous import AutonomousAgent
@@ -57,7 +57,7 @@ _MOVED = {"Chat": "artelier.chat"}
 """Names that were here; they load with a warning that names their package."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Lazy, because the public Kernel needs one name of this package and must open fast.
     if name in _MOVED:
         import warnings

@@ -215,7 +215,7 @@ class AgentLoop:
             return text
         core = self.run.core
 
-        async def keep() -> Any:
+        async def keep() -> object:
             if known:
                 return await core.load_json(known)
             assert core.store_result is not None
@@ -312,7 +312,7 @@ class AgentLoop:
         merged: dict[str, Any] = {**state.reads, **now}
         return {name: ref for name, ref in merged.items() if ref}
 
-    async def _list(self) -> Any:
+    async def _list(self) -> object:
         """The skills that this run may use: what it was not granted, its model does not hear of."""
         assert self._listing is not None
         core = self.run.core
@@ -576,7 +576,7 @@ def _key_part(name: str) -> str:
     return sha256(name.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def _asked_of(call: ToolCall, loaded: Mapping[str, str], listed: frozenset[str]) -> tuple[str, Any]:
+def _asked_of(call: ToolCall, loaded: Mapping[str, str], listed: frozenset[str]) -> tuple[str, object]:
     """Tool and arguments of a call.
 
     That of a loaded skill is one of its tool, with the tool's own rules; a skill that is called by its name

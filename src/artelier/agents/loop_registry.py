@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from artelier.agents.autonomous import LOOP, AutonomousAgent, by_name, slug
 from artelier.agents.launch import tools_of
@@ -355,7 +355,7 @@ class _RecordedMemory:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = dict(settings)
 
-    def for_agent(self, tenant: str, agent_id: str) -> Any:
+    def for_agent(self, tenant: str, agent_id: str) -> NoReturn:
         raise AssertionError("a replay has asked a memory store")
 
     def settings(self) -> dict[str, Any]:

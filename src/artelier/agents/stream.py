@@ -157,7 +157,7 @@ class EventReader:
             **fields, step=data.key, text=str(text), tool_calls=tuple(calls), cost_microusd=data.cost
         )
 
-    async def _call(self, step: str) -> tuple[str, Any]:
+    async def _call(self, step: str) -> tuple[str, object]:
         """Return tool and arguments of a call, also of one that was asked for before the stream began."""
         known = self._called.pop(step, None)
         if known is not None:

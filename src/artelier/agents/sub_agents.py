@@ -195,7 +195,7 @@ class _SubAgent:
     agents: OrderedDict[str, AutonomousAgent] = field(default_factory=OrderedDict[str, AutonomousAgent])
     """By agent id: memory, and the tools that change it, belong to one."""
 
-    async def call(self, prompt: str, ctx: ToolContext) -> Any:
+    async def call(self, prompt: str, ctx: ToolContext) -> object:
         """The child's result. Errors: `ToolFailed`; `RunSuspended` while the child has no end."""
         if not prompt.strip():
             raise ToolFailed(f"{self.name} is not called: it was told nothing", expected="a prompt")
@@ -336,7 +336,7 @@ def _step_of(ctx: ToolContext) -> str:
     return ctx.idempotency_key.removeprefix(f"{ctx.tenant_id}/{ctx.run_id}:")
 
 
-def _answer(name: str, result: AgentResult) -> Any:
+def _answer(name: str, result: AgentResult) -> object:
     """Return what the parent's model is told. Errors: `ToolFailed` for a child that did not complete."""
     if not is_final(result.status):
         raise RunSuspended(result.run_id, status=result.status, reason=result.reason)

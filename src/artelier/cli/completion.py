@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from artelier.cli.call import DATABASE, file_of
 from artelier.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from typer._click.shell_completion import CompletionItem
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "artelier"
@@ -66,7 +69,7 @@ def _check_shell(shell: str) -> str:
     return shell
 
 
-def propose_commands(names: dict[str, str], incomplete: str) -> list[Any]:
+def propose_commands(names: dict[str, str], incomplete: str) -> list[CompletionItem]:
     """Commands that a word can become, with their lines."""
     from typer._click.shell_completion import CompletionItem  # typer has no public name for it
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -12,6 +12,9 @@ from typer.core import TyperGroup
 from artelier.cli import completion
 from artelier.cli.command import AsJson, Config, Database, TenantName, alone
 from artelier.cli.command_table import COMMANDS
+
+if TYPE_CHECKING:
+    from typer._click.shell_completion import CompletionItem
 
 ABOUT = "Run LLM agents that survive crashes, keep to a budget and explain every prompt."
 
@@ -33,7 +36,7 @@ class LazyGroup(TyperGroup):
             self.commands[cmd_name] = _load(COMMANDS[cmd_name][0], cmd_name)
         return self.commands[cmd_name]
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         """Return what a word can become, without importing any command."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.operations.profile.operation_profile import OperationProfile
@@ -18,7 +18,7 @@ _MOVED: dict[str, str] = dict.fromkeys(
 """Names that were here; they load with a warning that names their package."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOME.get(name) or _MOVED.get(name)
     if home is None:
         raise AttributeError(f"module 'artelier.operations' has no attribute {name!r}")

@@ -1,12 +1,12 @@
 """The old name of `artelier.operations.profile.operation_profile`; use that."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.operations.profile.operation_profile import *  # noqa: F403
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     import warnings
 
     import artelier.operations.profile.operation_profile as successor

@@ -133,7 +133,7 @@ class Node:
     def has_reply(self) -> bool:
         return self.parts != "[]"
 
-    def row(self) -> tuple[Any, ...]:
+    def row(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in COLUMNS)
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -348,7 +348,7 @@ def _book(event: ev.LoreActivated, number: int) -> str:
     return event.books[number].ref if 0 <= number < len(event.books) else "lorebook"
 
 
-def _role(role: str) -> Any:
+def _role(role: str) -> Literal["system", "user", "assistant"]:
     """Errors: `CorruptStore` for a role that no message has."""
     if role not in ("system", "user", "assistant"):
         raise CorruptStore("a message of lore has no role", got=role[:60])

@@ -465,12 +465,12 @@ class TurnParts:
         told = failed.told
         self.run.fail(str(told["failed_type"]), str(failed), result=self._result(told))
 
-    def _left_over(self) -> list[Any]:
+    def _left_over(self) -> list[Slot]:
         """Operations of the plan that were never begun."""
         ended = {(one.slot.hook, one.slot.id) for one in (*self._last.before, *self._last.after)}
         return [slot for slot in (*self._plan.before, *self._plan.after) if (slot.hook, slot.id) not in ended]
 
-    async def _record_abort(self, slot: Any) -> None:
+    async def _record_abort(self, slot: Slot) -> None:
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
             return _never_begun(slot, full, "run_ended"), []
 

@@ -92,7 +92,7 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSour
     return found
 
 
-def _flat(place: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _flat(place: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], object]]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat((*place, key), cast("dict[str, Any]", value))

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -349,11 +350,11 @@ def _link(application: FastAPI, address: str) -> str:
     return f"{address}/?token={application.state.gate.sessions.link()}"
 
 
-def _new_links(call: CliCall, application: FastAPI, address: str) -> Any:
+def _new_links(call: CliCall, application: FastAPI, address: str) -> AbstractContextManager[None]:
     """While it is open, Enter prints a new link, if a person sits there."""
 
     @contextlib.contextmanager
-    def reading() -> Any:
+    def reading() -> Generator[None]:
         if not call.screen.asks:
             yield
             return

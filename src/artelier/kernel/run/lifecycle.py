@@ -628,7 +628,7 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
     return ev.RunFailed(reason=reason, message=message), blobs
 
 
-async def _prepare_settings(core: RunCore, opening: Opening, blobs: list[Blob]) -> Any:
+async def _prepare_settings(core: RunCore, opening: Opening, blobs: list[Blob]) -> object:
     """Return the settings of a new run with the media that it is given, which are stored with them.
 
     What is large in them is searched for personal data, off the event loop.

@@ -7,7 +7,7 @@ there. So a resume, a replay and another process come to the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -160,7 +160,9 @@ class MissionLoop:
             for task in found.tasks
         ]
 
-    def _make_planned(self, plan: dict[str, Any]) -> Any:
+    def _make_planned(
+        self, plan: dict[str, Any]
+    ) -> Callable[[str], Awaitable[tuple[ev.MissionPlanned, list[Blob]]]]:
         core = self._run.core
 
         async def make(key: str) -> tuple[ev.MissionPlanned, list[Blob]]:

@@ -404,7 +404,7 @@ class WrittenContent:
     result: ModelResult
 
 
-def reader(media: str, *, bytes_max: int) -> Any:
+def reader(media: str, *, bytes_max: int) -> Callable[[ModelReply], ModelReply]:
     """`read(reply)` for `decision.ask`: the reply if it can be the content. Errors: `Mistake`."""
 
     def read(reply: ModelReply) -> ModelReply:

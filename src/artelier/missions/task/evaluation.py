@@ -459,7 +459,7 @@ def _choose_output(standing: TaskStanding, output: str | None) -> str:
     )
 
 
-def _may_be_judged(tenant: str, standing: TaskStanding) -> Any:
+def _may_be_judged(tenant: str, standing: TaskStanding) -> Callable[[Tx], None]:
     """Refuses the batch if the task is being worked on by now."""
 
     def guard(tx: Tx) -> None:

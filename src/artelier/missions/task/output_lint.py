@@ -219,7 +219,7 @@ def _wrong_type(output: Judged) -> list[str]:
     return []
 
 
-def json_in(text: str) -> Any:
+def json_in(text: str) -> object:
     """The object or array that a text is; None for anything else, numbers and quoted words among it."""
     try:
         value = msgspec.json.decode(text.strip().encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -396,7 +396,7 @@ async def _check_own(desk: TenantScope, standing: TaskStanding) -> None:
         )
 
 
-def _takes_tasks(tenant: str, mission: str) -> Any:
+def _takes_tasks(tenant: str, mission: str) -> Callable[[Tx], None]:
     """Refuses a batch for a mission that has not been launched, or has ended."""
 
     def guard(tx: Tx) -> None:

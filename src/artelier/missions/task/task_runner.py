@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from artelier.agents.artifact_tools import keep_result, read_artifact_tool
@@ -128,7 +128,7 @@ def kit(desk: TenantScope, job: TaskJob) -> dict[str, ToolPort]:
     return kit_of(desk.services, desk.id, job.workspace, *own, host_tools=job.host_tools)
 
 
-def _results_of(desk: TenantScope, job: TaskJob) -> Any:
+def _results_of(desk: TenantScope, job: TaskJob) -> Callable[[RunCore, str, bytes], Awaitable[str]]:
     """Keeps large tool results as artifacts that nobody but the agent and people may read."""
 
     async def store(core: RunCore, key: str, content: bytes) -> str:

@@ -60,7 +60,7 @@ class Art:
             "values": self.value if self.append else [*self._earlier(), self.value],
         }
 
-    def _earlier(self) -> list[Any]:
+    def _earlier(self) -> list[object]:
         return [one.value for one in reversed(self.history)]
 
 

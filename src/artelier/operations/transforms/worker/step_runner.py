@@ -15,7 +15,7 @@ from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
-def apply_patch(document: object, patch: Sequence[Mapping[str, Any]]) -> Any:
+def apply_patch(document: object, patch: Sequence[Mapping[str, Any]]) -> object:
     """The document after all operations. Errors: `Failure` that says which can't be done."""
     for at, operation in enumerate(patch):
         try:
@@ -25,7 +25,7 @@ def apply_patch(document: object, patch: Sequence[Mapping[str, Any]]) -> Any:
     return document
 
 
-def _apply(document: object, operation: Mapping[str, Any]) -> Any:
+def _apply(document: object, operation: Mapping[str, Any]) -> object:
     name, path = operation["op"], _tokens(operation["path"])
     match name:
         case "add":
@@ -47,7 +47,7 @@ def _apply(document: object, operation: Mapping[str, Any]) -> Any:
             return _move(document, _tokens(operation["from"]), path)
 
 
-def _move(document: object, source: list[str], path: list[str]) -> Any:
+def _move(document: object, source: list[str], path: list[str]) -> object:
     if path[: len(source)] == source and len(path) > len(source):
         raise TransformFailure("error", "a value can't move into itself")
     value = _find(document, source)
@@ -65,13 +65,13 @@ def _missing() -> TransformFailure:
     return TransformFailure("error", "there is nothing at this place")
 
 
-def _at(items: list[Any], token: str, *, end: int) -> int:
+def _at(items: Sequence[object], token: str, *, end: int) -> int:
     if not _INDEX.fullmatch(token) or int(token) >= end:
         raise _missing()
     return int(token)
 
 
-def _find(document: object, path: list[str]) -> Any:
+def _find(document: object, path: list[str]) -> object:
     for token in path:
         if isinstance(document, dict) and token in document:
             document = cast("dict[str, Any]", document)[token]
@@ -83,25 +83,35 @@ def _find(document: object, path: list[str]) -> Any:
     return document
 
 
-def _add(document: object, path: list[str], value: object) -> Any:
+def _add(document: object, path: list[str], value: object) -> object:
     if not path:
         return value
-    parent, last = _find(document, path[:-1]), path[-1]
+    parent, last = _parent(document, path), path[-1]
     if isinstance(parent, dict):
         parent[last] = value
-    elif isinstance(parent, list):
-        items = cast("list[Any]", parent)
-        items.insert(len(items) if last == "-" else _at(items, last, end=len(items) + 1), value)
     else:
-        raise _missing()
+        parent.insert(len(parent) if last == "-" else _at(parent, last, end=len(parent) + 1), value)
     return document
 
 
-def _replace_at(document: object, path: list[str], value: object) -> Any:
+def _parent(document: object, path: list[str]) -> dict[str, object] | list[object]:
+    """Return what holds the last part of a path."""
+    found = _find(document, path[:-1])
+    if isinstance(found, dict):
+        return cast("dict[str, object]", found)
+    if isinstance(found, list):
+        return cast("list[object]", found)
+    raise _missing()
+
+
+def _replace_at(document: object, path: list[str], value: object) -> object:
     if not path:
         return value
-    parent = _find(document, path[:-1])
-    parent[path[-1] if isinstance(parent, dict) else int(path[-1])] = value
+    parent, last = _parent(document, path), path[-1]
+    if isinstance(parent, dict):
+        parent[last] = value
+    else:
+        parent[int(last)] = value
     return document
 
 
@@ -109,8 +119,11 @@ def _remove(document: object, path: list[str]) -> None:
     if not path:
         raise TransformFailure("error", "the whole can't be removed")
     _find(document, path)
-    parent = _find(document, path[:-1])
-    del parent[path[-1] if isinstance(parent, dict) else int(path[-1])]
+    parent, last = _parent(document, path), path[-1]
+    if isinstance(parent, dict):
+        del parent[last]
+    else:
+        del parent[int(last)]
 
 
 def _same(left: object, right: object) -> bool:
@@ -131,7 +144,7 @@ _WORD = re.compile(r"\S+")
 _SENTENCE = re.compile(r"(\A\s*|[.!?]\s+)(\w)")
 
 
-def run(steps: Sequence[Step], value: object) -> Any:
+def run(steps: Sequence[Step], value: object) -> object:
     """The value after all steps; it may be changed in place. Errors: `Failure` with the step."""
     for at, step in enumerate(steps):
         try:
@@ -142,7 +155,7 @@ def run(steps: Sequence[Step], value: object) -> Any:
     return value
 
 
-def _run(step: Step, value: object) -> Any:
+def _run(step: Step, value: object) -> object:
     match step:
         case JsonPatch():
             return apply_patch(_document(value), step.patch)
@@ -182,7 +195,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _document(value: object) -> Any:
+def _document(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
@@ -223,7 +236,7 @@ def _change_case(text: str, to: str) -> str:
             return _SENTENCE.sub(lambda found: found[1] + found[2].upper(), text.lower())
 
 
-def _extract(step: Extract, value: object) -> Any:
+def _extract(step: Extract, value: object) -> object:
     found = _groups(step, _text(value)) if step.regex is not None else _nodes(step, value)
     if step.many:
         return list(found)
@@ -240,7 +253,7 @@ def _groups(step: Extract, text: str) -> Iterator[str]:
             raise TransformFailure("error", "the pattern has no such group") from None
 
 
-def _nodes(step: Extract, value: object) -> Iterator[Any]:
+def _nodes(step: Extract, value: object) -> Iterator[object]:
     from jsonpath import JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 
