@@ -34,6 +34,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "missions",
         "webhooks",
         "world",
+        "tenant_kernel",
         "app",
         "server",
         "cli",
@@ -44,7 +45,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 FACES = {"server", "cli"}
-"""The only packages that import `app`; `testing` and the lazy exports of the root may too."""
+"""The only packages that import the public Kernel; `testing` and the lazy exports of the root may too."""
 
 MEMBERS = {"artelier_offline", "artelier_migrate", "artelier_lab"}
 """Import packages beside `artelier`: each may import that, and is reached through entry points only."""
@@ -96,8 +97,9 @@ def _refusal(source: Source, item: Import, root: Path) -> str | None:
         return None if target == "cli" else "it starts the command line and nothing else"
     if importer not in RANK:
         return f"{importer} has no place in the order of packages"
-    if target in {"app", "root"}:
-        return None if importer in FACES else "only server and cli import the public Kernel"
+    if target in {"tenant_kernel", "app", "root"}:
+        is_maker = (importer, target) == ("app", "tenant_kernel")
+        return None if importer in FACES or is_maker else "only server and cli import the public Kernel"
     if target not in RANK:
         return f"{target} has no place in the order of packages"
     if RANK[target] > RANK[importer]:
