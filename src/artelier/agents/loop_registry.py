@@ -174,7 +174,7 @@ async def _begin(kernel: TenantScopes, tenant: TenantRef, run_id: str, on_wait: 
     except NotFound:
         if (result := await begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
-        from artelier.chat.session.session import drive_unbegun  # with the forms of profiles
+        from artelier.chat.session.turns import drive_unbegun  # with the forms of profiles
 
         if await drive_unbegun(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait):
             return await agent_result(runs.services, runs.id, run_id)

@@ -57,6 +57,17 @@ class ChatEdits(ChatReader):
 
     # Edits
 
+    async def rewind(self, turn: int) -> None:
+        """Go on from an earlier turn; what came after it is kept beside it. 0 is before the first turn.
+
+        Errors: `NotFound`; `Conflict` while a run of the branch has not ended.
+        """
+
+        async def choose() -> EventData:
+            return ev.BranchRewound(branch=self.branch_name, node=await self._node_of(turn))
+
+        await self._append_with_retry(choose)
+
     async def revise(self, text: str, *, turn: int | None = None, role: str = "assistant") -> None:
         """Change what a message says, of the newest turn if none is named; the turns after it stay.
 
