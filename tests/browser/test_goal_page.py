@@ -41,7 +41,7 @@ def test_the_answer_comes_first_with_its_evidence(tmp_path: Path, sign_in: SignI
         how = page.get_by_role("complementary", name="How it came about")
         expect(how.get_by_role("listitem")).to_have_count(len(goal["tasks"]))
         audit.look("a goal that is done")
-        _fits(page, shot, "goal-done")
+        fits(page, shot, "goal-done")
         audit.verdict()
 
         deep = sign_in(server.link())
@@ -62,7 +62,7 @@ def test_a_blocked_goal_says_why_and_leads_to_one_that_works(
         assert blocked["status"] == "blocked"
         expect(card).to_contain_text(blocked["message"])
         audit.look("a blocked goal")
-        _fits(page, shot, "goal-blocked")
+        fits(page, shot, "goal-blocked")
 
         card.get_by_role("button", name="Ask in other words").click()
         field = page.get_by_role("textbox", name="Goal", exact=True)
@@ -98,7 +98,7 @@ def test_a_budget_that_was_reached_is_raised_and_the_goal_is_done(
         expect(card.get_by_role("heading", name="Budget reached")).to_be_visible()
         expect(card).to_contain_text("The limit is that of the whole goal.")
         audit.look("a budget that was reached")
-        _fits(page, shot, "goal-budget")
+        fits(page, shot, "goal-budget")
         amount = card.get_by_role("textbox", name="Raise to, in dollars")
         expect(amount).to_have_value("0.06")
         amount.fill("0.03")
@@ -187,7 +187,7 @@ def test_a_task_that_failed_is_retried_and_the_goal_is_completed_at_its_true_cos
         spent = hand.get("missions", mission)["cost_microusd"]
         assert spent > 0
         audit.look("a goal that failed")
-        _fits(page, shot, "goal-failed")
+        fits(page, shot, "goal-failed")
         card.get_by_role("button", name="Retry figures").click()
         hand.until("missions", mission, status="completed")
         expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
@@ -257,7 +257,7 @@ def _figures_are_the_servers(hand: Hand, mission: str) -> None:
     expect(how).to_contain_text(f"${micro / 1_000_000:.{digits}f}")
 
 
-def _fits(page: Page, shot: Shot, name: str) -> None:
+def fits(page: Page, shot: Shot, name: str) -> None:
     """No size makes the page itself scroll; a picture of each in both themes."""
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})

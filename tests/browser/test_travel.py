@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import expect
 
-from tests.browser.conftest import LivedIn, Shot, SignIn
+from artelier import Kernel, ModelReply, ModelRequest, Price
+from artelier_offline import OfflineModel
+from tests.browser.axe import Audit
+from tests.browser.conftest import SALES, LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
+from tests.browser.inside import inside
+from tests.browser.test_goal_page import fits
 
 pytestmark = pytest.mark.slow
 
@@ -57,3 +65,55 @@ def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
     shot(page, "travel-fork")
     steps = {one["key"] for one in hand.get("runs", fork_id, "steps")["items"]}
     assert "c2/decision" in steps
+
+
+class _Loud(OfflineModel):
+    """Writes what the offline model writes, with an exclamation."""
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        reply = await super().complete(replace(request, model="offline"))
+        if reply.text.startswith("# "):
+            return replace(reply, text=f"{reply.text}\n\nHurrah!\n")
+        return reply
+
+
+def test_two_futures_of_one_step_are_read_side_by_side(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
+    models = {"offline": OfflineModel(), "loud": _Loud()}
+    prices = dict.fromkeys(models, Price(input=Decimal(2), output=Decimal(2)))
+
+    def opened(path: Path) -> Kernel:
+        return Kernel.open(path, models=models, prices=prices, environ={})
+
+    with inside(tmp_path, opened, workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        mission = hand.launch()
+        hand.until("missions", mission, status="completed")
+        run = f"{mission}/figures"
+        page.goto(f"{server.address}/runs/{run.replace('/', '%2F')}")
+        page.get_by_role("table", name="Steps").get_by_role("row").filter(has_text="c5/content").click()
+        page.get_by_role("button", name="Fork from this step").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("combobox", name="What is changed").select_option(label="The model")
+        dialog.get_by_role("textbox", name="Another model").fill("loud")
+        dialog.get_by_role("button", name="Fork", exact=True).click()
+
+        both = page.get_by_role("region", name="Both futures")
+        fork = both.get_by_role("region", name="The fork")
+        expect(fork).to_contain_text("done")
+        expect(page.get_by_role("main")).to_contain_text("Changed: model loud")
+        expect(page.get_by_role("main")).to_contain_text("They decide the same")
+        expect(both).to_contain_text("their texts differ")
+        texts = both.get_by_role("article")
+        expect(texts.first).not_to_contain_text("Hurrah!")
+        expect(texts.last).to_contain_text("Hurrah!")
+        made = next(one["id"] for one in hand.items("runs") if one["origin"] == run)
+        assert hand.get("runs", made)["changes"] == {"model": "loud"}
+        for id_, name in ((run, "As it was"), (made, "The fork")):
+            head = both.get_by_role("region", name=name)
+            cost = hand.get("runs", id_)["total_cost_microusd"]
+            expect(head).to_contain_text(f"${cost / 1_000_000:.3f}")
+            expect(head).to_contain_text(f"{len(hand.get('tasks', id_)['iterations'])} decisions")
+        audit.look("two futures")
+        fits(page, shot, "futures")
+        audit.verdict()

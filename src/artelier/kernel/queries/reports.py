@@ -31,7 +31,7 @@ from artelier.kernel.queries.steps import find_outcome, open_approvals, run_step
 from artelier.kernel.run.services import Services
 from artelier.ledger import Posting
 from artelier.ledger.queries import PAGE_MAX, account_balance
-from artelier.log import Store, decode_stored
+from artelier.log import Store, decode_stored, run_stream
 from artelier.log.queries import rate_wait, stream_events
 from artelier.money import format_usd
 
@@ -167,6 +167,8 @@ class RunDetail(RunReport, FamilyTotal):
     message: Any
     effects: str | None
     """Of a fork: `recorded`, `stub` or `live`."""
+    changes: Any
+    """Of a fork: JSON data, as `fork` took it; None for nothing."""
     root: str
     """The run at the top of its tree: the one to resume."""
     approvals: list[OpenQuestion]
@@ -248,6 +250,7 @@ async def show_run(services: Services, tenant: str, run_id: str) -> RunDetail:
         "result": result,
         "message": message,
         "effects": None if fork is None else fork.mode,
+        "changes": None if fork is None else await _changes(services, tenant, run_id),
         "root": await root_of(services.store, tenant, run_id),
         "approvals": await approvals(services, tenant, run_id=run_id),
         "waits_for": [
@@ -257,6 +260,12 @@ async def show_run(services: Services, tenant: str, run_id: str) -> RunDetail:
         "unknown_calls": unknown,
         "unknown_outcomes": [call["step"] for call in unknown],
     }
+
+
+async def _changes(services: Services, tenant: str, run_id: str) -> Any:
+    """Return what a fork changes of its origin, as `fork` took it; None for nothing."""
+    first = (await services.store.read(run_stream(tenant, run_id), limit=1))[0].decode()
+    return await shown_json(services, tenant, first.changes) if isinstance(first, ev.RunForked) else None
 
 
 async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[UnsettledCall]:

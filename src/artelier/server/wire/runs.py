@@ -80,6 +80,9 @@ class RunShown(RunOut):
     effects: Literal["recorded", "stub", "live"] | None = Field(
         default=None, description="Of a fork: what it and the runs below it do outside."
     )
+    changes: Any = Field(
+        default=None, description="Of a fork: what it changes, such as a model or a ref by ref."
+    )
     root: str = Field(description="The run at the top of its tree: the one to resume.")
     approvals: list[ApprovalOut]
     waits_for: list[ApprovalOut] = Field(description="Open questions of its descendants.")

@@ -3,6 +3,8 @@ import { counted } from "@/projection/counted";
 import type { Graph, Run } from "@/projection/graph";
 import { compareRuns, type DiffLine, type HistoryEvent, historyOf } from "@/projection/timelineRuns";
 import { rowFor } from "@/shell/eventRow";
+import { Link } from "@/shell/Link";
+import { href } from "@/shell/route";
 import { useEvents, useGraph } from "@/state/log";
 import { dollars, whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
@@ -87,6 +89,9 @@ export function CompareTab({ run }: { readonly run: Run }) {
             : `They share ${counted(shared, "event")} and part at place ${whole(partAt + 1)}.`}{" "}
           {totals(run)} here, {totals(other)} there.
         </p>
+        <Link to={href("runs", run.id, { with: other.id })} className="text-accent underline">
+          Both futures on one page
+        </Link>
       </div>
       <KernelDiff run={run} other={other} />
       <Table

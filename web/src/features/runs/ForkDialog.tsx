@@ -22,14 +22,32 @@ const EFFECTS = [
 
 type Effects = (typeof EFFECTS)[number]["value"];
 
-/** A new run that shares the history of this one up to an event. */
-export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClose: () => void }) {
+interface ForkDialogProps {
+  readonly run: Run;
+  /** The last event that is shared; without it the person may name one. */
+  readonly after?: number;
+  readonly onClose: () => void;
+}
+
+const CHANGES = [
+  { value: "none", label: "Nothing" },
+  { value: "model", label: "The model" },
+  { value: "ref", label: "An artifact: a prompt, a tool, a skill, data" },
+] as const;
+
+type Change = (typeof CHANGES)[number]["value"];
+
+/** A new run that shares the history of this one up to an event, with one thing changed. */
+export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
   const events = useEvents();
   const newest = useMemo(
     () => forkPoints(events, events.length - 1).find((point) => point.runId === run.id)?.seq ?? 1,
     [events, run.id],
   );
-  const [at, setAt] = useState("");
+  const [at, setAt] = useState(after === undefined ? "" : String(after));
+  const [change, setChange] = useState<Change>("none");
+  const [was, setWas] = useState("");
+  const [becomes, setBecomes] = useState("");
   const [model, setModel] = useState("");
   const [name, setName] = useState("");
   const [effects, setEffects] = useState<Effects>("recorded");
@@ -37,17 +55,22 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
   const isOpen = at.trim() === "";
   const seq = Number(at);
   const isSeq = isOpen || (Number.isSafeInteger(seq) && seq >= 1 && seq <= newest);
+  const lacks =
+    change === "model" && model.trim() === ""
+      ? "Name the other model."
+      : change === "ref" && (was.trim() === "" || becomes.trim() === "") && "Name both artifacts.";
   const fork = useMutation({
     mutationFn: () =>
       forkRun(run.id, {
         ...(!isOpen && { at: seq }),
         effects,
-        ...(model.trim() !== "" && { changes: { model: model.trim() } }),
+        ...(change === "model" && { changes: { model: model.trim() } }),
+        ...(change === "ref" && { changes: { [was.trim()]: becomes.trim() } }),
         ...(name.trim() !== "" && { new_id: name.trim() }),
       }),
     onSuccess: (made) => {
       onClose();
-      navigate(href("runs", made));
+      navigate(href("runs", run.id, { with: made }));
     },
   });
   const failure = fork.isError ? inWords(fork.error) : null;
@@ -62,7 +85,7 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
             label="Fork"
             variant="primary"
             busy={fork.isPending}
-            may={unless(may, !isSeq && "Write a number that the run has.")}
+            may={unless(unless(may, !isSeq && "Write a number that the run has."), lacks)}
             onClick={() => fork.mutate()}
           />
         </>
@@ -82,12 +105,31 @@ export function ForkDialog({ run, onClose }: { readonly run: Run; readonly onClo
           error={isSeq ? undefined : `Expected a number from 1 to ${newest}.`}
           onChange={(event) => setAt(event.target.value)}
         />
-        <TextField
-          label="Another model (optional)"
-          placeholder={run.model}
-          value={model}
-          onChange={(event) => setModel(event.target.value)}
-        />
+        <Select label="What is changed" value={change} options={CHANGES} onChange={setChange} />
+        {change === "model" && (
+          <TextField
+            label="Another model"
+            placeholder={run.model}
+            value={model}
+            onChange={(event) => setModel(event.target.value)}
+          />
+        )}
+        {change === "ref" && (
+          <>
+            <TextField
+              label="In place of"
+              placeholder="prompts/analyst@3"
+              value={was}
+              onChange={(event) => setWas(event.target.value)}
+            />
+            <TextField
+              label="It uses"
+              placeholder="prompts/analyst@4"
+              value={becomes}
+              onChange={(event) => setBecomes(event.target.value)}
+            />
+          </>
+        )}
         <Select label="Calls with a side effect" value={effects} options={EFFECTS} onChange={setEffects} />
         <TextField
           label="Id of the new run (optional)"

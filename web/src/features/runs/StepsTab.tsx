@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { inWords } from "@/client/http";
+import type { WireEvent } from "@/projection/event";
 import type { Run } from "@/projection/graph";
-import { runSteps, type StepLine } from "@/projection/timelineSteps";
+import { eventsOfStep, runSteps, type StepLine } from "@/projection/timelineSteps";
 import { useIsPhone } from "@/shell/useIsPhone";
 import { useEvents } from "@/state/log";
 import { dollars, whole } from "@/ui/amounts";
@@ -12,6 +13,7 @@ import { Skeleton } from "@/ui/Skeleton";
 import { Split } from "@/ui/Split";
 import { type Column, Table } from "@/ui/Table";
 import { costQuery, stepsQuery } from "./runQueries";
+import { ForkStep } from "./ForkStep";
 import { StepDetail } from "./StepDetail";
 import { StepStatus } from "./StepStatus";
 
@@ -60,6 +62,11 @@ const COLUMNS: readonly Column<StepLine>[] = [
   },
 ];
 
+/** The first event of a step: of a model's, that its prompt was put together. */
+function firstSeq(events: readonly WireEvent[], runId: string, step: StepLine): number {
+  return Math.min(step.seq, ...eventsOfStep(events, runId, step.key).map((event) => event.seq));
+}
+
 /** Every step of a run; of one that asked a model, the exact prompt. */
 export function StepsTab({ run }: { readonly run: Run }) {
   const events = useEvents();
@@ -94,7 +101,15 @@ export function StepsTab({ run }: { readonly run: Run }) {
       onSelect={(line) => setChosen(line.key)}
     />
   );
-  const detail = shown === undefined ? null : <StepDetail key={shown.key} run={run} step={shown} />;
+  const detail =
+    shown === undefined ? null : (
+      <div className="flex h-full min-h-0 flex-col">
+        <ForkStep run={run} step={shown.key} seq={firstSeq(events, run.id, shown)} />
+        <div className="min-h-0 flex-1">
+          <StepDetail key={shown.key} run={run} step={shown} />
+        </div>
+      </div>
+    );
   if (isPhone)
     return (
       <>

@@ -201,10 +201,13 @@ describe("one run", () => {
     const at = dialog.getByRole("textbox", { name: /After event/ });
     await user.clear(at);
     await user.type(at, "4");
-    await user.type(dialog.getByRole("textbox", { name: /Another model/ }), "big");
+    await user.selectOptions(dialog.getByRole("combobox", { name: "What is changed" }), "The model");
+    expect(dialog.getByRole("button", { name: "Fork" }).ariaDisabled).toBe("true");
+    await user.type(dialog.getByRole("textbox", { name: "Another model" }), "big");
     await user.click(dialog.getByRole("button", { name: "Fork" }));
 
-    await waitFor(() => expect(currentRoute().id).toBe("churn/figures.fork-1"));
+    await waitFor(() => expect(currentRoute().query["with"]).toBe("churn/figures.fork-1"));
+    expect(currentRoute().id).toBe("churn/figures");
     expect(posts()).toEqual([
       ["/api/v1/runs/churn%2Ffigures/fork", { at: 4, effects: "recorded", changes: { model: "big" } }],
     ]);
@@ -214,7 +217,9 @@ describe("one run", () => {
     const user = open("churn/figures");
     await user.click(screen.getByRole("button", { name: "Fork" }));
     const dialog = within(screen.getByRole("dialog"));
-    await user.type(dialog.getByRole("textbox", { name: /Another model/ }), "big");
+    await user.selectOptions(dialog.getByRole("combobox", { name: "What is changed" }), "The model");
+    expect(dialog.getByRole("button", { name: "Fork" }).ariaDisabled).toBe("true");
+    await user.type(dialog.getByRole("textbox", { name: "Another model" }), "big");
     await user.click(dialog.getByRole("button", { name: "Fork" }));
 
     await waitFor(() =>
