@@ -143,7 +143,7 @@ def test_a_rate_limit_is_told_with_its_attempts(tmp_path: Path, sign_in: SignIn,
         _figures_are_the_servers(hand, mission)
 
 
-class _Moody(OfflineModel):
+class Moody(OfflineModel):
     """Fails with what a journey lays before it, first things first; its gate can hold a reply back."""
 
     def __init__(self, gate: Gate) -> None:
@@ -156,7 +156,7 @@ class _Moody(OfflineModel):
         return await super().complete(request)
 
 
-def _moody(model: _Moody) -> Callable[[Path], Kernel]:
+def moody(model: Moody) -> Callable[[Path], Kernel]:
     prices = {"offline": Price(input=Decimal(2), output=Decimal(2))}
 
     def opened(path: Path) -> Kernel:
@@ -169,8 +169,8 @@ def test_a_task_that_failed_is_retried_and_the_goal_is_completed_at_its_true_cos
     tmp_path: Path, sign_in: SignIn, shot: Shot
 ) -> None:
     gate = Gate()
-    model = _Moody(gate)
-    with inside(tmp_path, _moody(model), workspace=str(SALES)) as server:
+    model = Moody(gate)
+    with inside(tmp_path, moody(model), workspace=str(SALES)) as server:
         page = sign_in(server.link())
         hand, audit = Hand(page), Audit(page)
         dialog = hand.plan()
@@ -200,8 +200,8 @@ def test_a_provider_that_hangs_is_marked_and_its_rate_limits_are_counted(
     tmp_path: Path, sign_in: SignIn, shot: Shot
 ) -> None:
     gate = Gate()
-    model = _Moody(gate)
-    with inside(tmp_path, _moody(model), workspace=str(SALES)) as server:
+    model = Moody(gate)
+    with inside(tmp_path, moody(model), workspace=str(SALES)) as server:
         page = sign_in(server.link())
         hand = Hand(page)
         dialog = hand.plan()
