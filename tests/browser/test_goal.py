@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Shot, SignIn
+from tests.browser.axe import Audit
+from tests.browser.conftest import SALES, Shot, SignIn
 from tests.browser.hand import FIGURES, Hand
+from tests.browser.inside import inside, offline
 from tests.browser.served import Served
+from tests.browser.test_goal_page import fits
 
 pytestmark = pytest.mark.slow
 
@@ -63,3 +67,53 @@ def _prompt_is_the_bytes_that_were_sent(hand: Hand, mission: str) -> None:
     sent = hand.text("runs", f"{mission}/report", "prompt", step="c1/decision")
     assert context.locator("pre").text_content() == sent
     assert "about North" in sent
+
+
+def test_a_plan_is_drawn_and_what_an_agent_could_not_read_is_told_before_the_launch(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    with inside(tmp_path, offline(), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        dialog = hand.plan()
+        graph = dialog.get_by_role("application", name="Plan as a graph")
+        expect(graph.get_by_role("group", name="Task figures, Analyst")).to_be_visible()
+        line = graph.get_by_role("group", name="report begins after figures")
+        expect(line).to_have_count(1)
+        audit.look("a plan as a graph")
+        fits(page, shot, "plan-graph")
+
+        room = dialog.get_by_role("group", name="Membrane shared")
+        if not room.count():
+            dialog.get_by_role("button", name="Add a membrane").click()
+            room = dialog.get_by_role("group", name="Membrane shared")
+            room.get_by_role("textbox", name="Name").fill("Shared")
+        room.get_by_role("checkbox", name="Writer").uncheck()
+        hidden = graph.get_by_role("group", name=re.compile("but cannot read what it makes"))
+        expect(hidden).to_have_count(1)
+        dialog.get_by_role("button", name="Launch").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("could not read what figures makes")
+        shot(page, "plan-unreachable")
+
+        hidden.focus()
+        page.keyboard.press("Delete")
+        expect(graph.get_by_role("group", name=re.compile("begins after"))).to_have_count(0)
+        ends = graph.locator(".react-flow__handle")
+        _pull(page, ends.nth(1), ends.nth(2))
+        expect(hidden).to_have_count(1)
+        room.get_by_role("checkbox", name="Writer").check()
+        expect(line).to_have_count(1)
+        dialog.get_by_role("button", name="Launch").click()
+        expect(dialog).to_be_hidden()
+        mission = hand.mission()
+        hand.until("missions", mission, status="completed")
+        assert hand.get("missions", mission)["plan"]["tasks"][1]["depends_on"] == ["figures"]
+        audit.verdict()
+
+
+def _pull(page: Page, start: Locator, end: Locator) -> None:
+    for place, act in ((start, page.mouse.down), (end, page.mouse.up)):
+        box = place.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=6)
+        act()

@@ -189,6 +189,30 @@ def test_an_edited_plan_with_mistakes_is_refused_with_all_of_them(tmp_path: Path
     play(scenario())
 
 
+def test_an_agent_that_could_not_read_its_input_is_refused_before_the_launch(tmp_path: Path) -> None:
+    def plan(*rooms: list[str]) -> dict[str, Any]:
+        tasks = planned(
+            {"slug": "figures", "agent": "x"},
+            {"slug": "letter", "agent": "y", "depends_on": ["figures"]},
+            agents=[{"slug": "x", "name": "X"}, {"slug": "y", "name": "Y"}],
+        )
+        membranes = [{"slug": f"r{n}", "name": "R", "members": members} for n, members in enumerate(rooms)]
+        return tasks | {"membranes": membranes}
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m")
+
+            for apart in (plan(["x"], ["y"]), plan(["x"])):
+                with pytest.raises(InvalidRequest, match=r"tasks\.1\.depends_on: agent 'y' could not read"):
+                    await desk.launch(MISSION, apart)
+            assert (await desk.mission(MISSION))["status"] == "waiting_approval"
+            await desk.launch(MISSION, plan(["x"], ["x", "y"]))
+
+    play(scenario())
+
+
 def test_an_edit_past_the_door_is_asked_again_with_what_is_wrong(tmp_path: Path) -> None:
     """`artelier approve m1 launch --arguments` goes straight to the run."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -15,6 +15,9 @@ from artelier.missions.definition import template
 from artelier.missions.task.evaluation import pattern_problem
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
+
+if TYPE_CHECKING:
+    from artelier.missions.definition import Plan
 
 LOOP = "mission"
 """How runs name the loop that drives them."""
@@ -197,7 +200,25 @@ def mistakes_of(services: Services, value: object, *, tools: Collection[str]) ->
                 found.append(f"tasks.{index}.checks.{number}.tool: there is no tool {check.tool!r}")
             if (wrong := pattern_problem(check.pattern)) is not None:
                 found.append(f"tasks.{index}.checks.{number}.pattern: {wrong}")
-    return found
+    return found + _unreachable(plan)
+
+
+def _unreachable(plan: Plan) -> list[str]:
+    """Return the dependencies whose output the agent of the later task could not read, each with where it is.
+
+    Without membranes all agents share one.
+    """
+    if not plan.membranes:
+        return []
+    agents = {task.slug: task.agent for task in plan.tasks}
+    rooms = [set(one.members) for one in plan.membranes]
+    return [
+        f"tasks.{index}.depends_on: agent {task.agent!r} could not read what task {before!r} makes:"
+        f" no membrane has both {task.agent!r} and {agents[before]!r}"
+        for index, task in enumerate(plan.tasks)
+        for before in task.depends_on
+        if task.agent != agents[before] and not any({task.agent, agents[before]} <= room for room in rooms)
+    ]
 
 
 def usable(services: Services, value: object, *, tools: Collection[str]) -> None:

@@ -1,6 +1,8 @@
 import { TextField } from "@/ui/TextField";
 import { changed, type DraftAgent, withAgent, withoutAgent } from "./draft";
 import { Entry, Part } from "./fields";
+import { ModelList } from "./ModelList";
+import { ToolPicker } from "./ToolPicker";
 import type { PlanFormProps } from "./form";
 
 export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
@@ -14,6 +16,7 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
       onAdd={() => onChange(withAgent(draft))}
       error={mistakes.get("agents")}
     >
+      <ModelList />
       {draft.agents.map((agent, index) => {
         const at = (field: string) => ({
           error: mistakes.get(`agents.${index}.${field}`),
@@ -38,6 +41,7 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
               <TextField
                 label="Model"
                 placeholder="that of the goal"
+                list="plan-models"
                 value={agent.model}
                 {...at("model")}
                 onChange={(event) => set(index, { model: event.target.value })}
@@ -58,12 +62,11 @@ export function AgentFields({ draft, mistakes, onChange }: PlanFormProps) {
               {...at("role")}
               onChange={(event) => set(index, { role: event.target.value })}
             />
-            <TextField
-              label="Tools"
-              hint="Names with commas between them; none: all that are on by default."
-              value={agent.tools}
-              {...at("tools")}
-              onChange={(event) => set(index, { tools: event.target.value })}
+            <ToolPicker
+              field={`agents.${index}.tools`}
+              chosen={agent.tools.split(/[\s,]+/).filter(Boolean)}
+              error={mistakes.get(`agents.${index}.tools`)}
+              onChange={(tools) => set(index, { tools: tools.join(", ") })}
             />
           </Entry>
         );

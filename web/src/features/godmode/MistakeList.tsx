@@ -59,7 +59,7 @@ function placeOf(draft: Draft, path: string): string {
 const CONTROLS = "input, select, textarea, button";
 
 /** The field of a path, else what it is a part of. */
-function focusField(from: HTMLElement | null, path: string): void {
+export function focusField(from: HTMLElement | null, path: string): void {
   const places = [...(from?.closest("[role=dialog]")?.querySelectorAll<HTMLElement>("[data-field]") ?? [])];
   for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf(".")))) {
     const place = places.find((one) => one.dataset["field"] === at);

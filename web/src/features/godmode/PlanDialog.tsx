@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, Suspense, useRef, useState } from "react";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { unless } from "@/commands/command";
@@ -10,9 +10,12 @@ import { Dialog } from "@/ui/Dialog";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { type Draft, draftOf } from "./draft";
-import { MistakeList } from "./MistakeList";
+import { focusField, MistakeList } from "./MistakeList";
 import { PlanForm } from "./PlanForm";
 import { useLaunch } from "./useLaunch";
+
+/** With the library that draws it, which the first visit does not need. */
+const PlanGraph = lazy(() => import("./PlanGraph"));
 
 type Mission = Shape<"MissionShown">;
 
@@ -60,6 +63,7 @@ interface EditorProps {
 
 function Editor({ mission, initial, onClose }: EditorProps) {
   const [draft, setDraft] = useState(initial);
+  const ground = useRef<HTMLDivElement>(null);
   const isChanged = JSON.stringify(draft) !== JSON.stringify(initial);
   const { mistakes, refusals, busy, may, launch, discard } = useLaunch(mission.id, draft, isChanged, onClose);
   return (
@@ -89,10 +93,13 @@ function Editor({ mission, initial, onClose }: EditorProps) {
         </>
       }
     >
-      <div className="flex flex-col gap-4">
+      <div ref={ground} className="flex flex-col gap-4">
         <p className="text-15">{mission.goal}</p>
         <EstimateLine mission={mission} isChanged={isChanged} />
         <MistakeList draft={draft} mistakes={mistakes} refusals={refusals} />
+        <Suspense fallback={<Skeleton label="the graph" rows={4} />}>
+          <PlanGraph draft={draft} onChange={setDraft} onShow={(path) => focusField(ground.current, path)} />
+        </Suspense>
         <PlanForm draft={draft} mistakes={mistakes} onChange={setDraft} />
       </div>
     </Dialog>

@@ -128,12 +128,41 @@ export function mistakesOf(draft: Draft): Mistakes {
       found.set(`tasks.${index}.max_iterations`, `A whole number from 1 to ${ITERATIONS_MAX}.`);
     if (waitsForItself(draft, one.slug))
       found.set(`tasks.${index}.depends_on`, "This task would wait for itself; take one of them off.");
+    const hidden = hiddenFrom(draft, one);
+    if (one.agent !== "" && hidden.length > 0)
+      found.set(
+        `tasks.${index}.depends_on`,
+        `Agent ${one.agent} could not read what ${hidden.map((task) => task.slug).join(", ")} makes: put both agents into one membrane.`,
+      );
   });
   draft.membranes.forEach((one, index) => {
     need(`membranes.${index}.name`, one.name, "what it is called");
     money(`membranes.${index}.budget_usd`, one.budget);
   });
   return found;
+}
+
+/** Whether the agent of a task could read what another task makes: both agents are one, or share a membrane. */
+export function canRead(draft: Draft, task: DraftTask, before: DraftTask): boolean {
+  if (task.agent === before.agent || draft.membranes.length === 0) return true;
+  return draft.membranes.some(({ members }) =>
+    [task.agent, before.agent].every((one) => members.includes(one)),
+  );
+}
+
+/** Tasks that a task begins after, and whose output its agent could not read. */
+function hiddenFrom(draft: Draft, task: DraftTask): readonly DraftTask[] {
+  return draft.tasks.filter((one) => task.dependsOn.includes(one.slug) && !canRead(draft, task, one));
+}
+
+/** Lets a task begin after another, or no more. */
+export function withDependency(draft: Draft, slug: string, before: string, isWanted: boolean): Draft {
+  const tasks = draft.tasks.map((one) => {
+    if (one.slug !== slug) return one;
+    const others = one.dependsOn.filter((other) => other !== before);
+    return { ...one, dependsOn: isWanted && before !== slug ? [...others, before] : others };
+  });
+  return { ...draft, tasks };
 }
 
 function waitsForItself(draft: Draft, slug: string): boolean {

@@ -8,7 +8,16 @@ import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { History } from "../../../tests/events";
-import { draftOf, mistakesOf, planOf, refusedOf, withAgent, withoutAgent, withTask } from "./draft";
+import {
+  draftOf,
+  mistakesOf,
+  planOf,
+  refusedOf,
+  withAgent,
+  withDependency,
+  withoutAgent,
+  withTask,
+} from "./draft";
 import GodMode from "./panel";
 
 const PLAN = {
@@ -91,7 +100,9 @@ beforeEach(() => {
       ? { status: 202, body: { mission: "m1", status: "running" } }
       : url.endsWith("/launch")
         ? server.launch
-        : { status: 200, body: MISSION };
+        : url.endsWith("/server/tools")
+          ? { status: 200, body: { items: [{ name: "query_sql" }, { name: "x" }], next: null } }
+          : { status: 200, body: MISSION };
     return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
   });
 });
@@ -212,14 +223,15 @@ test("an edited plan goes with the launch; what is refused stands at its field a
     status: 422,
     body: { error: { code: "invalid_request", message: "agents.0.tools: there is no tool 'x'" } },
   };
-  await user.clear(within(analyst).getByLabelText("Tools"));
-  await user.type(within(analyst).getByLabelText("Tools"), "x");
+  await user.click(within(analyst).getByText("Tools: query_sql"));
+  await user.click(within(analyst).getByRole("checkbox", { name: "query_sql" }));
+  await user.click(await within(analyst).findByRole("checkbox", { name: "x" }));
   expect(within(dialog).getByText(/you have changed it since/)).toBeTruthy();
   await user.click(within(dialog).getByRole("button", { name: "Launch" }));
 
   expect(await within(analyst).findByText("there is no tool 'x'")).toBeTruthy();
   expect(sent.at(-1)?.body).toMatchObject({ plan: { agents: [{ tools: ["x"] }, {}] } });
-  expect(within(analyst).getByLabelText("Tools")).toHaveProperty("value", "x");
+  expect(within(analyst).getByRole("checkbox", { name: "x" })).toHaveProperty("checked", true);
 });
 
 test("what this page can tell itself is told without asking the server", async () => {
@@ -243,6 +255,35 @@ test("what this page can tell itself is told without asking the server", async (
   );
   await user.keyboard("Find it again");
   expect(within(dialog).queryByRole("alert")).toBeNull();
+});
+
+test("an agent that could not read its input is a mistake before the launch, and the line says so", () => {
+  const room = (slug: string, members: string[]) => ({
+    slug,
+    name: slug,
+    members,
+    shared: [],
+    budget_usd: null,
+  });
+  const apart = draftOf({ ...PLAN, membranes: [room("one", ["analyst"]), room("two", ["writer"])] });
+  const together = draftOf({
+    ...PLAN,
+    membranes: [room("one", ["analyst"]), room("all", ["writer", "analyst"])],
+  });
+
+  expect(mistakesOf(apart).get("tasks.1.depends_on")).toContain("could not read what figures makes");
+  expect([mistakesOf(together).size, mistakesOf(draftOf(PLAN)).size]).toEqual([0, 0]);
+  expect(mistakesOf(withDependency(apart, "letter", "figures", false)).size).toBe(0);
+});
+
+test("a line of the graph is a dependency, and none leads to where it began", () => {
+  const draft = draftOf(PLAN);
+  const tasks = (of: typeof draft) => of.tasks.map((one) => one.dependsOn);
+
+  expect(tasks(withDependency(draft, "figures", "letter", true))).toEqual([["letter"], ["figures"]]);
+  expect(tasks(withDependency(draft, "letter", "figures", true))).toEqual([[], ["figures"]]);
+  expect(tasks(withDependency(draft, "letter", "figures", false))).toEqual([[], []]);
+  expect(tasks(withDependency(draft, "letter", "letter", true))).toEqual([[], ["figures"]]);
 });
 
 test("a discarded plan is cancelled", async () => {

@@ -7,6 +7,7 @@ import type { Run } from "@/projection/graph";
 import { forkPoints } from "@/projection/timeline";
 import { href, navigate } from "@/shell/route";
 import { useEvents } from "@/state/log";
+import { setUi } from "@/state/ui";
 import { ActionButton } from "@/shell/ActionButton";
 import { useMayAct } from "@/shell/useMayAct";
 import { Button } from "@/ui/Button";
@@ -70,6 +71,7 @@ export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
       }),
     onSuccess: (made) => {
       onClose();
+      setUi({ selection: null }); // on a phone the inspector of the fork would cover both
       navigate(href("runs", run.id, { with: made }));
     },
   });
