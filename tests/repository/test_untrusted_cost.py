@@ -54,12 +54,12 @@ ALLOWED: dict[str, str] = {
         child.py:Child.ask json.loads
         child_loop.py:serve json.loads
         operations/transforms/worker/__main__.py:_answer import_module(regex)
-        operations/transforms/worker/__main__.py:_answer import_module(jsonpath)
+        operations/transforms/worker/__main__.py:_answer import_module(jsonpath_rfc9535)
         operations/transforms/worker/step_runner.py:_compile_dialect re.compile
         operations/transforms/worker/step_runner.py:_other regex.compile
         operations/transforms/worker/step_runner.py:_document json.loads
         operations/transforms/worker/step_runner.py:_compile re.compile
-        operations/transforms/worker/step_runner.py:_nodes jsonpath.JSONPathEnvironment
+        operations/transforms/worker/step_runner.py:_nodes jsonpath_rfc9535.JSONPathEnvironment
         tools/worker/tables.py:_width csv.reader
         tools/worker/tables.py:_rows csv.reader
         tools/worker/__main__.py:_compile re.compile
@@ -85,7 +85,7 @@ ALLOWED: dict[str, str] = {
     """,
     "parsed only, 1,000 characters": """
         operations/transforms/forms.py:groups_of import_module(re._parser)
-        operations/transforms/forms.py:path_problem jsonpath.JSONPathEnvironment
+        operations/transforms/forms.py:path_problem jsonpath_rfc9535.JSONPathEnvironment
     """,
     "groups without content": """
         operations/transforms/forms.py:replacement_problem re.compile

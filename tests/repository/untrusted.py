@@ -28,7 +28,7 @@ PARSERS = re.compile(
     r"|yaml\.\w*(load|parse|compose|scan|Loader)\w*|html\.(unescape|parser\.\w+)|lxml\.\w+"
     r"|xml\.(?!sax\.saxutils\.escape)[\w.]+|defusedxml\.[\w.]+|PIL\.[\w.]+"
     r"|(markdown|markdown_it|mistune|bs4|jinja2)\.\w+"
-    r"|liquid\.(Environment|parse|Template|parser\.\w+)|jsonpath\.(JSONPathEnvironment|compile|find\w*|query)"
+    r"|liquid\.(Environment|parse|Template|parser\.\w+)|jsonpath_rfc9535\.(JSONPathEnvironment|compile|find\w*|query)"
     r"|ast\.(parse|literal_eval)|email\.(message_from\w+|parser\.\w+|utils\.parse\w+)"
     r"|jsonschema(_rs)?(\.\w+)*|pickle\.\w+|marshal\.\w+|plistlib\.\w+"
 )
@@ -50,7 +50,7 @@ MODULES = {
     "tarfile",
     "yaml",
     "html",
-    "jsonpath",
+    "jsonpath_rfc9535",
     "liquid",
     "markdown",
     "pickle",
@@ -229,7 +229,15 @@ def _last(node: ast.expr) -> str:
 
 
 def _is_parsing(module: str) -> bool:
-    return module.partition(".")[0] in {"jsonschema", "yaml", "liquid", "jsonpath", "lxml", "PIL", "pickle"}
+    return module.partition(".")[0] in {
+        "jsonschema",
+        "yaml",
+        "liquid",
+        "jsonpath_rfc9535",
+        "lxml",
+        "PIL",
+        "pickle",
+    }
 
 
 def _is_engine(name: str) -> bool:

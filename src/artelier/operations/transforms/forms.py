@@ -75,11 +75,10 @@ def group_problem(pattern: str, group: int | str) -> str | None:
 @lru_cache(maxsize=256)
 def path_problem(path: str) -> str | None:
     """Return what is wrong with a JSONPath."""
-    from jsonpath import JSONPathEnvironment
-    from jsonpath.exceptions import JSONPathError
+    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
 
     try:
-        JSONPathEnvironment(strict=True).compile(path)
+        JSONPathEnvironment().compile(path)
     except (JSONPathError, RecursionError, ValueError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"not a JSONPath: {lines[0][:200]}"

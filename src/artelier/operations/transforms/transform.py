@@ -184,5 +184,5 @@ def _pool() -> ChildPool:
 
     nothing: dict[str, Any] = {"steps": [], "value": None, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX}
     return ChildPool(
-        "artelier.operations.transforms.worker", first=nothing, needs=Needs(preload=("jsonpath",))
+        "artelier.operations.transforms.worker", first=nothing, needs=Needs(preload=("jsonpath_rfc9535",))
     )

@@ -40,7 +40,7 @@ def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
     steps = msgspec.convert(message["steps"], tuple[Step, ...])
     if any(isinstance(step, Extract) and step.path is not None for step in steps):
         # Its import takes a while, which is not the user's time.
-        importlib.import_module("jsonpath")
+        importlib.import_module("jsonpath_rfc9535")
     return _run_timed(
         message["time_s"], lambda: _encode(run(steps, message["value"]), bytes_max=message["bytes_max"])
     )

@@ -254,8 +254,7 @@ def _groups(step: Extract, text: str) -> Iterator[str]:
 
 
 def _nodes(step: Extract, value: object) -> Iterator[object]:
-    from jsonpath import JSONPathEnvironment
-    from jsonpath.exceptions import JSONPathError
+    from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
 
     document: Any = _document(value)
     # The package would read a text as a document, and can't look into a bare value.
@@ -264,9 +263,9 @@ def _nodes(step: Extract, value: object) -> Iterator[object]:
             yield document
         return
     try:
-        path = JSONPathEnvironment(strict=True).compile(step.path or "")
+        path = JSONPathEnvironment().compile(step.path or "")
         for node in path.finditer(cast("Any", document)):
-            yield node.obj
+            yield node.value
     except (JSONPathError, RecursionError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise TransformFailure("error", f"the path can't be followed: {lines[0][:200]}") from None
