@@ -235,6 +235,10 @@ class Wishes(BaseModel):
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
     profile: str | None = Field(default=None, max_length=200)
+    agent: bool | None = None
+    """True: an agent answers, with its own tools and the client's. None: if the client brings tools."""
+    budget_usd: str | None = Field(default=None, max_length=40)
+    """The most that a turn of an agent may spend."""
 
 
 def read_input(body: bytes) -> agui.RunAgentInput:
@@ -273,18 +277,36 @@ def words_of(asked: agui.RunAgentInput) -> str:
     return said_text("\n".join(pieces))
 
 
-async def chat_for(desk: TenantKernel, asked: agui.RunAgentInput, *, by: str, model: str) -> Session:
-    """The chat that the thread names, made if it is not there. Errors: those of `Session.open`."""
-    try:
-        wishes = Wishes.model_validate(asked.forwarded_props or {})
-    except ValidationError as error:
-        raise _misfit(error, "forwardedProps") from None
-    id_ = check_chat(asked.thread_id)
+def wishes_of(asked: agui.RunAgentInput) -> Wishes:
+    """Return what a request wishes beside its words. Errors: `InvalidRequest`."""
     if len(asked.run_id) > RUN_CHARS_MAX:
         raise InvalidRequest(
             "runId is too long", expected=f"at most {RUN_CHARS_MAX} characters", got=len(asked.run_id)
         )
-    settings = wishes.model_dump(exclude_none=True)
+    try:
+        wishes = Wishes.model_validate(asked.forwarded_props or {})
+    except ValidationError as error:
+        raise _misfit(error, "forwardedProps") from None
+    if wishes.agent and wishes.profile:
+        raise InvalidRequest("an agent has no profile here", expected="either agent or profile", got="both")
+    return wishes
+
+
+async def is_for_agent(desk: TenantKernel, asked: agui.RunAgentInput, wishes: Wishes) -> bool:
+    """Return True if an agent answers: by wish, or for a client with tools whose thread is no chat."""
+    if wishes.agent is not None:
+        return wishes.agent
+    if not asked.tools or wishes.profile is not None:
+        return False
+    return not await Session(desk, check_chat(asked.thread_id), branch="main").exists()
+
+
+async def chat_for(
+    desk: TenantKernel, asked: agui.RunAgentInput, wishes: Wishes, *, by: str, model: str
+) -> Session:
+    """The chat that the thread names, made if it is not there. Errors: those of `Session.open`."""
+    id_ = check_chat(asked.thread_id)
+    settings = wishes.model_dump(exclude_none=True, exclude={"agent", "budget_usd"})
     if not await Session(desk, id_, branch="main").exists():
         settings = {"model": model, **settings}
     return await Session.open(desk, id_, by=by, **settings)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from artelier.errors import InvalidRequest
-from artelier.server.agui.event_follower import Following, Telling, chat_for, read_input, seen_of, words_of
-from artelier.server.background_tasks import errands_of
-from artelier.server.deps import Actor, Desk, Limit, Live, Setup, Who
+from artelier.server.agui.agent_turn import AgentTelling, AgentThread
+from artelier.server.agui.event_follower import (
+    Following,
+    Telling,
+    chat_for,
+    is_for_agent,
+    read_input,
+    seen_of,
+    wishes_of,
+    words_of,
+)
+from artelier.server.background_tasks import LET_GO_S, Errands, errands_of
+from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.live.hub import TYPE, EventStream, beating
 from artelier.server.routes import resource
@@ -122,11 +134,40 @@ async def follow(
     responses={200: _SSE[200]},
     openapi_extra=_INPUT,
 )
-async def run(request: Request, desk: Desk, actor: Actor, hub: Live, setup: Setup) -> EventStream:
-    """Say something in the chat that the thread names, and follow the reply. The turn goes on without us."""
+async def run(
+    request: Request, kernel: Core, desk: Desk, actor: Actor, hub: Live, setup: Setup
+) -> EventStream:
+    """Say something in the chat or to the agent that the thread names, and follow the reply.
+
+    The turn goes on without us.
+    """
     asked = read_input(await request.body())
-    words = words_of(asked)
-    session = await chat_for(desk, asked, by=actor, model=setup.model)
-    started = await start_turn(session, errands_of(request.app), words)
-    frames = Telling(session, started.run_id, asked).frames()
+    wishes = wishes_of(asked)
+    if await is_for_agent(desk, asked, wishes):
+        thread = AgentThread(
+            kernel=kernel,
+            desk=desk,
+            asked=asked,
+            model=wishes.model or setup.model,
+            by=actor,
+            budget_usd=wishes.budget_usd,
+        )
+        frames = await _run_agent(errands_of(request.app), thread)
+    else:
+        words = words_of(asked)
+        session = await chat_for(desk, asked, wishes, by=actor, model=setup.model)
+        started = await start_turn(session, errands_of(request.app), words)
+        frames = Telling(session, started.run_id, asked).frames()
     return EventStream(beating(frames, desk.services.clock, is_over=lambda: hub.is_closed))
+
+
+async def _run_agent(errands: Errands, thread: AgentThread) -> AsyncGenerator[bytes]:
+    """Let an agent take a turn, or go on with what the client's tools gave. Errors: as of `AgentThread`."""
+    asked, key = thread.asked, ("agui", thread.desk.id, thread.session)
+    is_answer = bool(asked.messages) and asked.messages[-1].role == "tool" and not asked.resume
+    thread.words = "" if is_answer else words_of(asked)
+    if (going := errands.at_work(key)) is not None:  # what it had to say was said a moment ago
+        await asyncio.wait({going.task}, timeout=LET_GO_S)
+    telling = AgentTelling(thread)
+    errands.start(key, telling.drive(await thread.begin()))
+    return telling.frames()

@@ -1,0 +1,406 @@
+"""A turn of an agent for a client of AG-UI, with tools that the client brings and runs itself.
+
+A thread is a conversation of an agent: each turn is a run `agui.<thread>/000001` and on. A call of a client's
+tool is a tool step like any other. It asks the client, durably: the request ends, and the client's next one
+brings the answer as a `tool` message. In between the run waits; another process may go on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+from ag_ui import core as agui
+
+from artelier.agents.autonomous import AutonomousAgent
+from artelier.agents.run_config import Job, Wanted
+from artelier.agents.stream import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ModelAnswered,
+    ToolCalled,
+    ToolReturned,
+    stream_of,
+)
+from artelier.app import Kernel, TenantKernel
+from artelier.chat.session.agent_conversation import AgentEvent
+from artelier.errors import ArtelierError, InvalidRequest, NotFound, ToolFailed
+from artelier.kernel import AgentResult, Limits, run_row
+from artelier.kernel.queries.content import blob_json
+from artelier.money import parse_usd
+from artelier.ports.model import Delta, ToolSchema
+from artelier.ports.tool import Risk, ToolContext, ToolPort
+from artelier.server.agui.event_fold import PROTOCOL
+from artelier.tools.mcp.schema import ArgumentSchema, Unfit
+
+PREFIX = "agui."
+TOOLS_MAX = 64
+"""Tools of one request."""
+TOOL_BYTES_MAX = 32 * 1024
+"""Of the schema of one."""
+ANSWER_BYTES_MAX = 256 * 1024
+"""Of what a client says that its tool gave."""
+CLIENT_TOOL = "client_tool"
+"""Marks the question of a client's tool among the questions of a run."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ClientTool:
+    """A tool that the client runs: a call asks it, and returns what it answers."""
+
+    def __init__(self, name: str, description: str, parameters: dict[str, Any] | None = None) -> None:
+        """Errors: `InvalidRequest` for a name or a schema that no model can be shown."""
+        self.name = name
+        self.description = description
+        self.side_effect, self.idempotent = True, False
+        self.grant: str | None = None
+        self.timeout_s: float | None = None
+        self.heartbeat_timeout_s: float | None = None
+        self.risk: Risk = "low"
+        self.trust = "untrusted"
+        try:
+            self._arguments = ArgumentSchema(parameters or {"type": "object"})
+        except Unfit as unfit:
+            raise InvalidRequest(f"the client's tool {name!r} cannot be used: {unfit}") from None
+        self._schema = ToolSchema(name=name, description=description, parameters=self._arguments.schema)
+
+    @property
+    def schema(self) -> ToolSchema:
+        return self._schema
+
+    @property
+    def probe(self) -> None:
+        """None: a client that was asked is asked again."""
+        return None
+
+    def validate(self, arguments: object) -> dict[str, Any]:
+        """Return arguments that fit the schema. Errors: `InvalidArguments`."""
+        return self._arguments.check(arguments, tool=self.name)
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
+        """Return the client's answer, as soon as there is one. Errors: `ToolFailed` with its error."""
+        details = {CLIENT_TOOL: self.name, "arguments": arguments}
+        answer = await context.ask(f"The client runs {self.name}.", details, before_acting=True)
+        if not answer:
+            raise ToolFailed(
+                f"the client says: {answer.note}" if answer.note else "the client denied the call"
+            )
+        given: Any = answer.arguments
+        return cast("dict[str, Any]", given).get("content") if isinstance(given, dict) else given
+
+
+def client_tools(asked: agui.RunAgentInput, taken: Sequence[str]) -> list[ToolPort]:
+    """Return the tools of a request. `taken`: names that mean another tool.
+
+    Errors: `InvalidRequest` that names the tool.
+    """
+    tools = asked.tools or []
+    if len(tools) > TOOLS_MAX:
+        raise InvalidRequest("too many client tools", expected=f"at most {TOOLS_MAX}", got=len(tools))
+    found: dict[str, ToolPort] = {}
+    for one in tools:
+        if not _NAME.fullmatch(one.name):
+            raise InvalidRequest(
+                "a client's tool has a name that models cannot call",
+                expected="1-64 of A-Z, a-z, 0-9, _ and -",
+                got=repr(one.name)[:80],
+            )
+        if one.name in found or one.name in taken:
+            raise InvalidRequest(f"two tools are called {one.name!r}", hint="Give the client's another name.")
+        parameters: object = one.parameters
+        if parameters is not None and not isinstance(parameters, dict):
+            raise InvalidRequest(
+                f"the parameters of the client's tool {one.name!r}",
+                expected="a JSON schema of an object",
+                got=type(parameters).__name__,
+            )
+        if len(msgspec.json.encode([one.description, parameters])) > TOOL_BYTES_MAX:
+            raise InvalidRequest(
+                f"the client's tool {one.name!r} is too large", expected=f"at most {TOOL_BYTES_MAX} bytes"
+            )
+        schema = cast("dict[str, Any] | None", parameters)
+        found[one.name] = ClientTool(one.name, one.description, schema)
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAnswer:
+    """What a client's tool gave, as a `tool` message of its request says it."""
+
+    run_id: str
+    question: str
+    """Key of the question that it answers."""
+    content: object
+    error: str
+
+
+def answers_of(asked: agui.RunAgentInput, session: str) -> list[ClientAnswer]:
+    """Return the answers at the end of a request; none if a person has spoken last.
+
+    Errors: `InvalidRequest` for one that answers no call of this thread.
+    """
+    found: list[ClientAnswer] = []
+    for message in reversed(asked.messages):
+        if message.role != "tool":
+            break
+        run_id, mark, key = message.tool_call_id.partition("#")
+        if not mark or not run_id.startswith(f"{session}/"):
+            if found:  # of an earlier turn, which this server has the outcome of
+                break
+            raise InvalidRequest(
+                "a tool message answers no call of this thread",
+                expected="toolCallId as TOOL_CALL_START gave it",
+                got=repr(message.tool_call_id)[:80],
+            )
+        found.append(
+            ClientAnswer(
+                run_id=run_id,
+                question=f"{key}/ask/1",
+                content=_content_of(message.content),
+                error=(message.error or "")[:2_000],
+            )
+        )
+    return list(reversed(found))
+
+
+def _content_of(content: object) -> object:
+    """Return what a tool gave: JSON as data, else its text. Errors: `InvalidRequest` if it is too large."""
+    if not isinstance(content, str):
+        pieces = [str(getattr(part, "text", "")) for part in cast("list[Any]", content)]
+        content = "\n".join(pieces)
+    raw = content.encode("utf-8", "replace")
+    if len(raw) > ANSWER_BYTES_MAX:
+        raise InvalidRequest(
+            "the result of a client's tool is too large",
+            expected=f"at most {ANSWER_BYTES_MAX} bytes",
+            got=len(raw),
+        )
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return content
+
+
+@dataclass(slots=True)
+class AgentThread:
+    """One request of a client to an agent: a turn that begins, or one that goes on with answers."""
+
+    kernel: Kernel
+    desk: TenantKernel
+    asked: agui.RunAgentInput
+    model: str
+    by: str
+    budget_usd: str | None = None
+    words: str = ""
+    """What the person says; empty for a request that brings answers."""
+    _answers: list[ClientAnswer] = field(default_factory=list[ClientAnswer])
+    _tools: list[ToolPort] = field(default_factory=list[ToolPort])
+
+    @property
+    def session(self) -> str:
+        return f"{PREFIX}{self.asked.thread_id}"
+
+    async def begin(self) -> AsyncIterator[AgentEvent]:
+        """Return what the turn will give, once its answers are recorded.
+
+        Errors: `InvalidRequest`; `NotFound` for an answer to nothing that is open; `Conflict`.
+        """
+        services = self.desk.services
+        if self.budget_usd is not None:
+            parse_usd(self.budget_usd)  # now, while it can be refused
+        self._tools = client_tools(self.asked, list(services.tools))
+        self._answers = answers_of(self.asked, self.session)
+        if not self._answers:
+            chat = self._agent(self._tools).chat(
+                self.session, model=self.model, tenant=self.desk.id, **self._more
+            )
+            return chat.stream(self.words)
+        runs = {one.run_id for one in self._answers}
+        if len(runs) > 1:
+            raise InvalidRequest("the answers are of several turns", expected="those of one", got=len(runs))
+        return await self._go_on(runs.pop())
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        limits = None if self.budget_usd is None else Limits(usd=self.budget_usd)
+        return {"on_wait": "return", "limits": limits}
+
+    async def _go_on(self, run_id: str) -> AsyncIterator[AgentEvent]:
+        services, desk = self.desk.services, self.desk
+        row = await run_row(services.store, desk.id, run_id)
+        open_ = {one["step"]: one for one in await desk.approvals(run_id)}
+        for answer in self._answers:
+            if not _client_call(open_.get(answer.question, {}).get("details")):
+                raise NotFound(
+                    "no call of a client's tool waits for this answer",
+                    got=answer.question.removesuffix("/ask/1")[:120],
+                    hint="It may be answered already.",
+                )
+        known = {tool.name for tool in self._tools}
+        tools = [*self._tools]
+        for one in open_.values():  # a call that waits needs its tool, whatever this request brings
+            name = _client_call(one.get("details")).get(CLIENT_TOOL, "")
+            if name and name not in known:
+                known.add(name)
+                tools.append(ClientTool(name, ""))
+        for answer in self._answers:
+            if answer.error:
+                await desk.approve(run_id, answer.question, deny=True, note=answer.error, by=self.by)
+            else:
+                given = services.escape_placeholders(desk.id, {"content": answer.content})
+                await desk.approve(run_id, answer.question, arguments=given, by=self.by)
+        job = Job.from_stored(await blob_json(services, desk.id, row.settings))
+        wanted = Wanted(
+            run_id=run_id, model=job.model, prompt=job.prompt, tenant=desk.id, is_chat=True, on_wait="return"
+        )
+        return stream_of(self._agent(tools), wanted)
+
+    def _agent(self, tools: Sequence[ToolPort]) -> AutonomousAgent:
+        return AutonomousAgent(
+            kernel=self.kernel, tools=[*self.desk.services.tools.values(), *tools], agent_id="agui"
+        )
+
+
+class AgentTelling:
+    """The events of a turn in those of AG-UI. The turn goes on if its client goes away."""
+
+    def __init__(self, thread: AgentThread) -> None:
+        self._thread = thread
+        self._items: asyncio.Queue[AgentEvent | ArtelierError | None] = asyncio.Queue()
+        self._text = ""
+        self._messages = 0
+        self._is_open = False
+        self._asked: dict[str, ApprovalAsked] = {}
+
+    async def drive(self, items: AsyncIterator[AgentEvent]) -> None:
+        """Drive the turn, whoever listens. Errors: those of the turn, which are told as well."""
+        try:
+            async with aclosing(cast("AsyncGenerator[AgentEvent]", items)) as found:
+                async for item in found:
+                    self._items.put_nowait(item)
+        except ArtelierError as error:
+            self._items.put_nowait(error)
+            raise
+        finally:
+            self._items.put_nowait(None)
+
+    async def frames(self) -> AsyncGenerator[bytes]:
+        """Server-sent events up to the end of the turn, or to where it waits for the client or a person."""
+        from artelier.server.agui.event_follower import json_of
+
+        asked = self._thread.asked
+        begin = agui.RunStartedEvent(
+            thread_id=asked.thread_id, run_id=asked.run_id, protocol_version=PROTOCOL
+        )
+        yield b"data: %s\n\n" % json_of(begin)
+        while (item := await self._items.get()) is not None:
+            for event in self._events_of(item):
+                yield b"data: %s\n\n" % json_of(event)
+
+    def _events_of(self, item: AgentEvent | ArtelierError) -> list[agui.BaseEvent]:
+        if isinstance(item, Delta):
+            return self._text_events(item.text)
+        if isinstance(item, ModelAnswered):
+            rest = item.text[len(self._text) :] if item.text.startswith(self._text) else ""
+            return [*self._text_events(rest), *self._end_text()]
+        if isinstance(item, ApprovalAsked):
+            self._asked[item.step] = item
+            details: Any = item.details
+            if isinstance(details, dict) and CLIENT_TOOL in details:
+                step = item.step.removesuffix("/ask/1")
+                return self._call_events(
+                    item.stream.id, step, str(details[CLIENT_TOOL]), details["arguments"]
+                )
+            return [agui.CustomEvent(name=item.kind, value={"run_id": item.stream.id, "key": item.step})]
+        if isinstance(item, ApprovalAnswered):
+            self._asked.pop(item.step, None)
+            return []
+        if isinstance(item, ToolCalled):
+            if item.tool in self._client_names:
+                return []
+            return self._call_events(item.stream.id, item.step, item.tool, item.arguments)
+        if isinstance(item, ToolReturned):
+            return [] if item.tool in self._client_names else [self._result_event(item)]
+        if isinstance(item, AgentResult):
+            return [*self._end_text(), self._finish_event(item)]
+        if isinstance(item, ArtelierError):
+            return [*self._end_text(), agui.RunErrorEvent(message=str(item)[:2_000], code=item.code)]
+        return []
+
+    @property
+    def _client_names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self._thread.asked.tools or ())
+
+    def _text_events(self, text: str) -> list[agui.BaseEvent]:
+        if not text:
+            return []
+        begin: list[agui.BaseEvent] = []
+        if not self._is_open:
+            self._messages, self._is_open = self._messages + 1, True
+            begin = [agui.TextMessageStartEvent(message_id=self._message_id, role="assistant")]
+        self._text += text
+        return [*begin, agui.TextMessageContentEvent(message_id=self._message_id, delta=text)]
+
+    def _end_text(self) -> list[agui.BaseEvent]:
+        self._text = ""
+        if not self._is_open:
+            return []
+        self._is_open = False
+        return [agui.TextMessageEndEvent(message_id=self._message_id)]
+
+    @property
+    def _message_id(self) -> str:
+        return f"{self._thread.asked.run_id}#{self._messages}"
+
+    def _call_events(self, run_id: str, step: str, tool: str, arguments: object) -> list[agui.BaseEvent]:
+        id_ = f"{run_id}#{step}"
+        delta = msgspec.json.encode(arguments).decode()
+        return [
+            agui.ToolCallStartEvent(tool_call_id=id_, tool_call_name=tool),
+            agui.ToolCallArgsEvent(tool_call_id=id_, delta=delta),
+            agui.ToolCallEndEvent(tool_call_id=id_),
+        ]
+
+    def _result_event(self, item: ToolReturned) -> agui.BaseEvent:
+        id_ = f"{item.stream.id}#{item.step}"
+        content = item.value if isinstance(item.value, str) else msgspec.json.encode(item.value).decode()
+        return agui.ToolCallResultEvent(
+            message_id=f"{id_}#result", tool_call_id=id_, content=content[:ANSWER_BYTES_MAX], role="tool"
+        )
+
+    def _finish_event(self, result: AgentResult) -> agui.BaseEvent:
+        """Return the end of this request. A turn that waits for its client alone has done what it could."""
+        others = [one for one in self._asked.values() if not _client_call(one.details)]
+        if result.status == "failed":
+            reason = result.reason or "failed"
+            return agui.RunErrorEvent(message=result.text or reason, code=reason)
+        if result.status == "cancelled":
+            return self._finished(agui.RunFinishedCancelledOutcome())
+        if result.status == "completed" or (self._asked and not others):
+            return self._finished(agui.RunFinishedSuccessOutcome())
+        waits = [
+            agui.Interrupt(id=f"{one.stream.id}#{one.step}", reason="waiting_approval") for one in others
+        ]
+        waits = waits or [agui.Interrupt(id=result.run_id, reason=result.status)]
+        return self._finished(agui.RunFinishedInterruptOutcome(interrupts=waits))
+
+    def _finished(
+        self,
+        outcome: agui.RunFinishedSuccessOutcome
+        | agui.RunFinishedInterruptOutcome
+        | agui.RunFinishedCancelledOutcome,
+    ) -> agui.BaseEvent:
+        asked = self._thread.asked
+        return agui.RunFinishedEvent(thread_id=asked.thread_id, run_id=asked.run_id, outcome=outcome)
+
+
+def _client_call(details: object) -> dict[str, Any]:
+    """Return the details of a question that is a call of a client's tool; empty for any other question."""
+    found = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    return found if isinstance(found.get(CLIENT_TOOL), str) else {}
