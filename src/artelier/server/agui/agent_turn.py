@@ -234,9 +234,9 @@ class AgentThread:
     async def _go_on(self, run_id: str) -> AsyncIterator[AgentEvent]:
         services, desk = self.desk.services, self.desk
         row = await run_row(services.store, desk.id, run_id)
-        open_ = {one["step"]: one for one in await desk.approvals(run_id)}
+        open_ = {one["step"]: _client_call(one.get("details")) for one in await desk.approvals(run_id)}
         for answer in self._answers:
-            if not _client_call(open_.get(answer.question, {}).get("details")):
+            if not open_.get(answer.question):
                 raise NotFound(
                     "no call of a client's tool waits for this answer",
                     got=answer.question.removesuffix("/ask/1")[:120],
@@ -245,7 +245,7 @@ class AgentThread:
         known = {tool.name for tool in self._tools}
         tools = [*self._tools]
         for one in open_.values():  # a call that waits needs its tool, whatever this request brings
-            name = _client_call(one.get("details")).get(CLIENT_TOOL, "")
+            name = one.get(CLIENT_TOOL, "")
             if name and name not in known:
                 known.add(name)
                 tools.append(ClientTool(name, ""))
@@ -311,12 +311,9 @@ class AgentTelling:
             return [*self._text_events(rest), *self._end_text()]
         if isinstance(item, ApprovalAsked):
             self._asked[item.step] = item
-            details: Any = item.details
-            if isinstance(details, dict) and CLIENT_TOOL in details:
+            if call := _client_call(item.details):
                 step = item.step.removesuffix("/ask/1")
-                return self._call_events(
-                    item.stream.id, step, str(details[CLIENT_TOOL]), details["arguments"]
-                )
+                return self._call_events(item.stream.id, step, call[CLIENT_TOOL], call.get("arguments"))
             return [agui.CustomEvent(name=item.kind, value={"run_id": item.stream.id, "key": item.step})]
         if isinstance(item, ApprovalAnswered):
             self._asked.pop(item.step, None)
