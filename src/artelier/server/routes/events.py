@@ -137,10 +137,7 @@ async def follow(
 async def run(
     request: Request, kernel: Core, desk: Desk, actor: Actor, hub: Live, setup: Setup
 ) -> EventStream:
-    """Say something in the chat or to the agent that the thread names, and follow the reply.
-
-    The turn goes on without us.
-    """
+    """Say something in the chat that the thread names, and follow the reply. The turn goes on without us."""
     asked = read_input(await request.body())
     wishes = wishes_of(asked)
     if await is_for_agent(desk, asked, wishes):
