@@ -12,12 +12,12 @@ import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent, BinaryContent, ImageUrl, ModelRetry, RunContext
 from pydantic_ai.capabilities import NativeTool
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ApprovalRequired, UserError
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.output import NativeOutput
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset, ToolsetTool
 
 from artelier import Kernel, Limits, Policy, Price, Run, RunSuspended
 from artelier.errors import InvalidRequest, PriceUnknown, ReplayMismatch
@@ -404,6 +404,42 @@ def test_code_that_asks_for_something_else_is_found_out(tmp_path: Path) -> None:
     drive(tmp_path, ScriptedModel(["Hi."]), first)
     with pytest.raises(ReplayMismatch):
         drive(tmp_path, ScriptedModel([]), other)
+
+
+def test_a_stream_a_dynamic_toolset_and_a_late_wish_for_approval_go_on(tmp_path: Path) -> None:
+    done: list[object] = []
+
+    def ping(x: int) -> int:
+        """Ping."""
+        done.append(x)
+        return x + 1
+
+    dynamic = DynamicToolset(lambda ctx: FunctionToolset([ping], id="inner"), id="dynamic")
+    agent = agent_of(toolsets=[dynamic])
+
+    @agent.tool
+    def risky(ctx: RunContext[None], what: str) -> str:
+        """Do something risky."""
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired()
+        done.append(what)
+        return "done"
+
+    async def work(run: Run) -> Any:
+        async with agent.run_stream("Ping.") as streamed:
+            pieces = [piece async for piece in streamed.stream_text()]
+        return [pieces[-1], (await agent.run("Risk it.")).output]
+
+    opening = {"on_wait": "suspend"}
+    script = [tool_call("ping", {"x": 1}), "two", tool_call("risky", {"what": "it"})]
+    with pytest.raises(RunSuspended):
+        drive(tmp_path, ScriptedModel(script), work, opening=opening)
+    answer_question(tmp_path)
+    first = drive(tmp_path, ScriptedModel(["It is done."]), work, opening=opening)
+    second = drive(tmp_path, ScriptedModel([]), work)
+
+    assert first == second == ["two", "It is done."]
+    assert done == [1, "it"]
 
 
 # Refusals
