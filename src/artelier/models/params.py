@@ -108,7 +108,7 @@ def timeout_s_of(params: Mapping[str, Any]) -> float:
 _FENCE = re.compile(r"\A\s*```[A-Za-z0-9_-]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
 
-def parse_output(text: str) -> Any:
+def parse_output(text: str) -> object:
     """The JSON value of a reply that should be JSON, or None if it is none.
 
     One Markdown fence around the whole text is taken off, since models add it unasked. Whether the
@@ -123,7 +123,7 @@ def parse_output(text: str) -> Any:
         return None
 
 
-def parse_arguments(text: str) -> Any:
+def parse_arguments(text: str) -> object:
     """Arguments of a tool call: parsed JSON, `{}` for nothing, or the raw text if broken."""
     if not text.strip():
         return {}

@@ -215,12 +215,12 @@ class TaskSight:
         self._before: dict[str, Items] = {}
         """What the decision of this iteration showed, once the rest is shown something newer."""
 
-    async def steering(self, state: TaskState) -> Any:
+    async def steering(self, state: TaskState) -> object:
         """Return what steering says now; an iteration begins with it."""
         self._now, self._before = {}, {}
         return await self._steering(state, "steering")
 
-    async def steering_again(self, state: TaskState) -> Any:
+    async def steering_again(self, state: TaskState) -> object:
         """Return what it says after the decision, before that is carried out."""
         return await self._steering(state, "steering-again")
 

@@ -105,7 +105,7 @@ class TaskLoop:
     async def _show_workspace(self, state: TaskState) -> TaskState:
         """Put what the workspace holds before the first decision: each model would ask for it first."""
 
-        def offered() -> list[list[Any]]:
+        def offered() -> list[list[object]]:
             core = self.run.core
             names = {schema.name for schema in core.offered_tools()}
             return [[name, given, core.tools[name].trust] for name, given in LOOKS if name in names]

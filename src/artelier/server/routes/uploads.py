@@ -22,7 +22,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
-from artelier.artifacts.content import CONTENT_BYTES_MAX, Media, check_json, encode_content
+from artelier.artifacts.content import CONTENT_BYTES_MAX, Content, Media, check_json, encode_content
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk, artifacts_of
@@ -217,7 +217,7 @@ async def _aside(file: File, work: Callable[[], T]) -> T:
     return work() if len(file.content) <= ASIDE_BYTES else await asyncio.to_thread(work)
 
 
-def _read(disarm: Callable[[Any], Any], file: File, name: str) -> tuple[Any, Media, bytes]:
+def _read(disarm: Callable[[Any], Any], file: File, name: str) -> tuple[Content, Media, bytes]:
     content = disarm(content_of(file, name))
     return content, *encode_content(content)
 
@@ -261,7 +261,7 @@ def _with_digest(name: str, digest: str) -> str:
     return f"{stem}-{digest}{suffix}"
 
 
-def content_of(file: File, name: str) -> Any:
+def content_of(file: File, name: str) -> Content:
     """JSON for a `.json` that is some, text for what is UTF-8, else the bytes. Errors: `InvalidArtifact`.
 
     JSON beyond `JSON_BYTES_MAX` or `JSON_ITEMS_MAX` stays the text that it is: objects take thirty times its

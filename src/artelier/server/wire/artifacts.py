@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artelier.artifacts import Access, AccessPrices, Artifact
-from artelier.artifacts.content import encode_content, media_of
+from artelier.artifacts.content import Content, encode_content, media_of
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
 from artelier.server.wire.base import Id, Page, RequestBody, ResponseModel
@@ -309,7 +309,7 @@ class InvocationResult(ResponseModel):
     """Calls of helpers within it."""
 
 
-def content_of(content: object, media: Media | None) -> Any:
+def content_of(content: Content, media: Media | None) -> Content:
     """Content as the store takes it. Errors: `InvalidRequest`."""
     if media == "bytes":
         if not isinstance(content, str):
