@@ -35,6 +35,7 @@ from artelier.context import assemble
 from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
+from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.prompt.renderer import settle_numbers
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, decode_stored
@@ -329,7 +330,7 @@ class TurnParts:
         user = last if job.has_words else 0
         return around(places, first=first, last=last, user=user, span=span)
 
-    async def _conversation(self, text: str) -> Any:
+    async def _conversation(self, text: str) -> Conversation:
         """The chat's messages up to the newest: earlier ones by reference."""
         found, run = self.found, self.run
         if found.base_run:
