@@ -119,7 +119,7 @@ async def _story(operations: list[Data], mode: str, limit: int, rounds: list[int
             turn = await (session.regenerate() if trigger == "regenerate" else session.generate(f"t{number}"))
             shown = await session.show(turn.run_id)
             ended = sorted(
-                (one["hook"], one["operation_id"], one["status"], one["reason"], one["code"])
+                (one["hook"], one["operation_id"], one["status"], one.get("reason", ""), one.get("code", ""))
                 for one in shown["operations"]
             )
             arts = await session.arts(internal=True)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from artelier.agents import Worker
 from artelier.errors import ArtelierError, Conflict, Flow, NotFound, StoreUnavailable
+from artelier.kernel.queries.reports import OpenQuestion
 from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Delta, ModelReply, ModelRequest
 from artelier_lab.torture.checks.audit import Audit
@@ -171,7 +172,7 @@ class MissionPeople(Operator):
     def may_retry(self, name: str, reason: str) -> bool:
         return reason not in FOR_GOOD and super().may_retry(name, reason)
 
-    async def _answer(self, runs: Any, name: str, approval: dict[str, Any]) -> None:
+    async def _answer(self, runs: Any, name: str, approval: OpenQuestion) -> None:
         await runs.approve(name, approval["step"], note="so it is")
 
     async def meddle(self, desk: Process) -> None:
