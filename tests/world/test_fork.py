@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from artelier.errors import Conflict, InvalidArtifact, InvalidConfig, InvalidReq
 from artelier.log import Batch, Receipt, tenant_stream
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World
+from artelier.world.events import Ancestor
 from artelier.world.history.history_fold import runs_of
-from artelier.world.queries.reports import worlds
+from artelier.world.queries.reports import interrupted_forks, worlds
 from tests.world.places import balance, events
 from tests.world.town import Patience, deals, kernel_at, model, rows, town
 
@@ -253,6 +256,39 @@ def test_a_copy_that_was_cut_off_is_no_world_and_goes_on(
                 await world.close()
 
     asyncio.run(scenario())
+
+
+def test_an_unnamed_copy_that_was_cut_off_goes_on_with_the_next_one_of_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("artelier.world.history.fork.COPIED_MAX", 5)
+
+    async def scenario() -> None:
+        with kernel_at(tmp_path / "s.db") as kernel:
+            world = await town(kernel)
+            await world.run(ticks=4)
+            with monkeypatch.context() as context:
+                context.setattr(kernel.store, "append", _cut_off(kernel.store.append, 2))
+                with pytest.raises(asyncio.CancelledError):
+                    await world.fork(at=3)
+            assert await interrupted_forks(world.host) == [("w.fork-1", Ancestor("w", 3))]
+            await asyncio.to_thread(_list_worlds, tmp_path / "s.db")
+
+            other, same = await world.fork(at=2), await world.fork(at=3)
+
+            assert (other.id, same.id) == ("w.fork-2", "w.fork-1")
+            assert await same.hash() == await world.hash(at=3)
+            assert await interrupted_forks(world.host) == []
+            for one in (other, same, world):
+                await one.close()
+
+    asyncio.run(scenario())
+    said = capfd.readouterr()
+    assert "artelier world fork w --at 3 --id w.fork-1" in said.err and "fork-1" not in said.out
+
+
+def _list_worlds(db: Path) -> None:
+    subprocess.run([sys.executable, "-m", "artelier", "world", "list", "--db", str(db)], check=True)
 
 
 def _cut_off(

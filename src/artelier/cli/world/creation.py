@@ -86,10 +86,11 @@ def with_model(call: CliCall, spec: Mapping[str, Any], model: str | None) -> dic
 @command(app, name="list", example="artelier world list")
 async def list_worlds(call: CliCall) -> None:
     """List the worlds of this tenant."""
-    from artelier.world.queries.reports import worlds
+    from artelier.world.queries.reports import interrupted_forks, worlds
 
     async with call.kernel() as kernel:
         found = await worlds(kernel.for_tenant(call.tenant))
+        unfinished = await interrupted_forks(kernel.for_tenant(call.tenant))
     if call.as_json:
         call.screen.json({"items": found, "next": None})
         return
@@ -106,6 +107,11 @@ async def list_worlds(call: CliCall) -> None:
     ]
     columns = ("world", ">tick", ">agents", ">seed", "", "forked from")
     call.screen.table(columns, rows, empty=f"no worlds in tenant {call.tenant}")
+    for name, origin in unfinished:
+        go_on = f"artelier world fork {origin.world} --at {origin.tick} --id {name}"
+        call.screen.note(
+            f"{name} is a copy of {origin.world} that is not whole yet; if nobody works on it: {go_on}"
+        )
 
 
 @command(app, name="join", example="artelier world join market zoe --scrip 50")

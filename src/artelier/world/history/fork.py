@@ -48,7 +48,7 @@ from artelier.world.events import (
 )
 from artelier.world.history.history_fold import check_no_sessions, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
-from artelier.world.queries.worlds import count_forks, unfinished_fork
+from artelier.world.queries.worlds import count_forks, unfinished_fork, unfinished_forks
 from artelier.world.tick.world_state import WorldStage
 
 NAMES_MAX = 1000
@@ -85,7 +85,7 @@ async def fork_world(
     changed = _ForkChanges()
     if wanted or config is not None:
         changed = await _changes(host, world, tick, wanted, config=config, by=by)
-    for name in [new_id] if new_id is not None else await _names(host, world):
+    for name in [new_id] if new_id is not None else await _names(host, world, tick):
         check_space(world_space(name))
         try:
             await _Copy(host, world, name, tick, by=by).write(changed)
@@ -295,7 +295,13 @@ def _merge_settings(before: Mapping[str, Any], config: Mapping[str, Any]) -> Wor
     return settings
 
 
-async def _names(host: Host, world: str) -> list[str]:
-    """Ids to try, the likely first one first."""
-    first = await count_forks(host.services.store, host.id, world) + 1
-    return [f"{world}.fork-{number}" for number in range(first, first + NAMES_MAX)]
+async def _names(host: Host, world: str, tick: int) -> list[str]:
+    """Ids to try, the likely first one first: a copy of the same that was cut off goes on."""
+    store, tenant = host.services.store, host.id
+    begun = [
+        name
+        for name, origin in await unfinished_forks(store, tenant)
+        if origin == Ancestor(world, tick) and name.startswith(f"{world}.fork-")
+    ]
+    first = await count_forks(store, tenant, world) + 1
+    return [*begun, *(f"{world}.fork-{number}" for number in range(first, first + NAMES_MAX))]

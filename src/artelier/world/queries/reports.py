@@ -13,7 +13,7 @@ from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ledger.queries import balances_of
 from artelier.log import Event, blob_name, registered
 from artelier.money import SCRIP
-from artelier.world.events import world_space, world_stream
+from artelier.world.events import Ancestor, world_space, world_stream
 from artelier.world.kernel_adapter import Host, Unbound, host_of
 from artelier.world.queries.market import OfferRow, count_open_offers, count_sold, offer_rows
 from artelier.world.queries.worlds import (
@@ -23,6 +23,7 @@ from artelier.world.queries.worlds import (
     count_agents,
     has_joined,
     listed_worlds,
+    unfinished_forks,
 )
 from artelier.world.world import World
 
@@ -68,6 +69,12 @@ async def worlds(kernel: Host | Unbound) -> list[ListedWorld]:
     """Return the worlds of a tenant, by id."""
     host = host_of(kernel)
     return await listed_worlds(host.services.store, host.id)
+
+
+async def interrupted_forks(kernel: Host | Unbound) -> list[tuple[str, Ancestor]]:
+    """Return forks that are being copied, or that nobody goes on with: their names, and what they are of."""
+    host = host_of(kernel)
+    return await unfinished_forks(host.services.store, host.id)
 
 
 async def agents(world: World) -> list[AgentStanding]:

@@ -109,6 +109,14 @@ async def unfinished_fork(store: Store, tenant: str, world: str) -> Ancestor | N
     return Ancestor(*rows[0]) if rows else None
 
 
+async def unfinished_forks(store: Store, tenant: str) -> list[tuple[str, Ancestor]]:
+    """Return forks whose history is still being copied, or whose copying was cut off, with their origin."""
+    rows = await store.query(
+        "SELECT id, ancestor, tick FROM world_ancestors WHERE tenant = ? AND n = -1 ORDER BY id", (tenant,)
+    )
+    return [(id_, Ancestor(world, tick)) for id_, world, tick in rows]
+
+
 async def ancestors(store: Store, tenant: str, world: str) -> tuple[Ancestor, ...]:
     """Return the worlds whose history this one shares, the nearest first."""
     rows = await store.query(
