@@ -177,7 +177,7 @@ class AgentLoop:
         for note in await self.run.notes(key=f"c{number}/notes"):
             place = f"c{number}/kept/{len(self.conversation) + 1}"
             text = await self._bound_text(note, key=place)
-            self.conversation.append({"role": "user", "content": text})
+            await self.conversation.add({"role": "user", "content": text})
         state = await self.window.undone(state)
         if self._steps is not None:
             await self._steps.before(number, self.conversation, text=self.job.prompt)
@@ -194,18 +194,18 @@ class AgentLoop:
 
             messages, is_recorded = await messages_before(self.run, job.earlier)
             for message in messages:
-                self.conversation.append(message, is_recorded=is_recorded)
+                await self.conversation.add(message, is_recorded=is_recorded)
         for number, text in enumerate(job.news):
             told = await self._bound_text(text, key=f"c1/kept/news/{number}")
-            self.conversation.append({"role": "user", "content": told})
+            await self.conversation.add({"role": "user", "content": told})
         text = template("attached-1") if job.attachments else ""
         if job.is_chat:
             text = await self._bound_text(job.prompt, key="c1/kept/task", most=job.task_tokens_max)
         if job.attachments:
             said = [{"type": "text", "text": text}, *job.attachments]
-            self.conversation.append({"role": "user", "content": said})
+            await self.conversation.add({"role": "user", "content": said})
         elif job.is_chat:
-            self.conversation.append({"role": "user", "content": text})
+            await self.conversation.add({"role": "user", "content": text})
 
     async def _bound_text(self, text: str, *, key: str, known: str = "", most: int = 0) -> str:
         """Return text of a person, verbatim up to `most` tokens; beyond, it is kept as an artifact, and
@@ -460,7 +460,7 @@ class AgentLoop:
             else:
                 repairs = state.repairs + (kind != "held")
                 state = state.replace(repairs=repairs, repeated=0, seen="")
-                self.conversation.append({"role": "user", "content": text})
+                await self.conversation.add({"role": "user", "content": text})
         else:
             await finish(self.run, self.job, result)
             state = state.replace(status="completed", repairs=0, repeated=0, seen="")

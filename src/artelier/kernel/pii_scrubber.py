@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -18,7 +18,15 @@ import msgspec
 from artelier.artifacts.content import is_small
 from artelier.errors import InvalidRequest
 from artelier.kernel.export.writer import KINDS
-from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
+from artelier.kernel.prompt.manifest import (
+    UNENCODABLE,
+    FixedPart,
+    PromptPart,
+    canonical,
+    comparable,
+    part_content,
+    texts_in,
+)
 from artelier.kernel.queries.tenants import has_received, has_said
 from artelier.kernel.tenants.events import PatternsChanged, PersonalReceived, StoredPattern
 from artelier.log.blobs import LARGE_BYTES
@@ -122,6 +130,18 @@ class Personal:
                 with suppress(*UNENCODABLE), self._at_work():
                     await self._scrubber.prepare(await asyncio.to_thread(canonical, value))
 
+    async def prepare_foreign(self, *contents: bytes) -> None:
+        """Search large contents off the event loop, before they are cleaned as what others said.
+
+        Cost: nothing for small ones. Errors: those of the search.
+        """
+        for content in contents:
+            if len(content) > LARGE_BYTES:
+                with self._at_work():
+                    if _MAYBE.search(content):
+                        content = await asyncio.to_thread(self._escape, content)
+                    await self._scrubber.prepare(content)
+
     async def prepare_prompt(self, parts: Sequence[PromptPart]) -> None:
         """Search large texts of a prompt off the event loop, before a model is shown them.
 
@@ -131,6 +151,21 @@ class Personal:
             if len(text) > LARGE_BYTES:
                 with self._at_work():
                     await self._scrubber.prepare(text)
+        for part in parts:
+            shown = part_content(part)
+            if isinstance(shown, tuple):
+                await self.prepare(*(call.arguments for one in shown for call in one.tool_calls))
+            # It is stored with the request, as it is shown; a sign may take six in JSON.
+            if isinstance(part, FixedPart) and sum(map(len, texts_in((part,)))) > LARGE_BYTES // 6:
+                clean = self._scrubber.text
+                content = (
+                    canonical(tuple([self._message(one, clean) for one in shown]))
+                    if isinstance(shown, tuple)
+                    else clean(part.text).encode()
+                )
+                if len(content) > LARGE_BYTES:
+                    with self._at_work():
+                        await self._scrubber.prepare(content)
 
     async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
         """Return content as `clean` does; large content is searched off the event loop."""
@@ -257,7 +292,7 @@ class Personal:
         self, messages: tuple[ChatMessage, ...], counts: Counter[str]
     ) -> tuple[ChatMessage, ...]:
         """Messages as a model may see them; `counts` grows by what was replaced in them, by kind."""
-        return tuple([self._message(message, counts) for message in messages])
+        return tuple([self._message(one, lambda text: self.text(text, counts)) for one in messages])
 
     def text(self, text: str, counts: Counter[str]) -> str:
         """The same for text."""
@@ -267,15 +302,13 @@ class Personal:
             self.receive(placeholders_in(text))
         return text
 
-    def _message(self, message: ChatMessage, counts: Counter[str]) -> ChatMessage:
+    def _message(self, message: ChatMessage, text_of: Callable[[str], str]) -> ChatMessage:
         content = message.content
         if isinstance(content, str):
-            clean: Any = self.text(content, counts)
+            clean: Any = text_of(content)
         else:
             clean = tuple(
-                part
-                if part.text is None
-                else msgspec.structs.replace(part, text=self.text(part.text, counts))
+                part if part.text is None else msgspec.structs.replace(part, text=text_of(part.text))
                 for part in content
             )
         if clean != content:
@@ -283,10 +316,17 @@ class Personal:
         if not message.tool_calls:
             return message
         calls = tuple(
-            msgspec.structs.replace(call, arguments=self._scrubber.value(call.arguments))
+            msgspec.structs.replace(call, arguments=self._arguments(call.arguments))
             for call in message.tool_calls
         )
         return msgspec.structs.replace(message, tool_calls=calls)
+
+    def _arguments(self, arguments: Any) -> Any:
+        if is_small(arguments, bytes_max=LARGE_BYTES):
+            return self._scrubber.value(arguments)
+        content = comparable(arguments)
+        clean = self._scrubber.content(content)  # as `prepare` has searched it
+        return arguments if clean == content else msgspec.json.decode(clean)
 
     def restore(self, value: object) -> Any:
         """JSON data with the values themselves, for placeholders that this run received."""

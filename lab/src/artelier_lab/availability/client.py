@@ -62,6 +62,7 @@ class Client:
         size_bytes: int = 0,
         headers: Mapping[str, str] | None = None,
         within_s: float = ANSWER_S,
+        base: str = "/api/v1",
     ) -> Answer:
         """Send a request and return the answer; `chunks` are a body of `size_bytes` in pieces."""
         sent = dict(headers or {})
@@ -72,7 +73,7 @@ class Client:
             sent.setdefault("Content-Type", "application/json")
         if chunks is not None or method != "GET":
             sent["Content-Length"] = str(size_bytes)
-        path = path if path == "/" else f"/api/v1{path}"
+        path = path if path == "/" else f"{base}{path}"
         try:
             async with asyncio.timeout(within_s):
                 return await self._asked(self.head(method, path, {**sent, "Connection": "close"}), chunks)

@@ -3,7 +3,7 @@
 A line of JSON comes in, one goes out: `{"agent": {...}}` has agents of the attacker run, with a reply and a
 schema of its choice (`replies.py`); `{"figures": true}` tells how long steps and beats took since then.
 A tool that holds the interpreter says so before, unasked: `{"freezes": true}`.
-Run as `python -m ... DATABASE PLANT`.
+Run as `python -m ... DATABASE PROVIDER_URL PLANT`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _models() -> dict[str, Any]:
     return models | {f"reply:{name}": ScriptedModel(answer(name)) for name in REPLIES}
 
 
-async def serve(path: Path, plant: str) -> None:
+async def serve(path: Path, provider_url: str, plant: str) -> None:
     """Serve until standard input ends. The first line that is told has the port."""
     files = min(FILES_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
@@ -158,10 +158,10 @@ async def serve(path: Path, plant: str) -> None:
         models=_models(),
         tools=[freeze, given],
         policy=Policy(pii=True),
-        environ={"ARTELIER_VAULT_KEY": VAULT_KEY},
+        environ={"ARTELIER_VAULT_KEY": VAULT_KEY, "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": provider_url},
     )
     for tenant in TOKENS:
-        await kernel.tenants.open(Tenant(tenant, grants={"tools:*", "artifacts:*"}))
+        await kernel.tenants.open(Tenant(tenant, grants={"tools:*", "artifacts:*", "media:send"}))
     hashed = password_hash(PASSWORD)
     users = Users(
         User(name=name, role="admin", tenants=(name,), tokens=(token_hash(token),), password=hashed)
@@ -196,4 +196,4 @@ def _tell(line: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""))
+    asyncio.run(serve(Path(sys.argv[1]), *sys.argv[2:]))

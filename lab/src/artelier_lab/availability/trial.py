@@ -83,7 +83,7 @@ class Result:
 
 
 class House:
-    """The server and the neighbour beside it; both are started anew after a server was killed."""
+    """The server, the neighbour and a provider beside it; all are started anew after a server was killed."""
 
     def __init__(self, folder: Path, *, plant: str = "") -> None:
         self._folder = folder
@@ -91,13 +91,16 @@ class House:
         self._plant = plant
         self.served: Process
         self._neighbour: Process
+        self._provider: Process
         self.port = 0
 
     async def start(self) -> float:
         """Start the server and the neighbour; return how long the page took to open, from the start on."""
         loop = asyncio.get_running_loop()
+        self._provider = self._process("provider")
+        provider_url = (await self._provider.answer(START_S_MAX))["url"]
         began_s = loop.time()
-        self.served = self._process("served", str(self.database), self._plant)
+        self.served = self._process("served", str(self.database), provider_url, self._plant)
         self.port = (await self.served.answer(START_S_MAX))["port"]
         page = await self.client().get("/")
         opened_s = loop.time() - began_s
@@ -127,6 +130,7 @@ class House:
     def kill(self) -> None:
         self.served.kill()
         self._neighbour.kill()
+        self._provider.kill()
 
     async def fixed(self) -> dict[str, str]:
         """Return what the neighbour is told of things that nobody changes."""

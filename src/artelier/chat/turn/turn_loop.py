@@ -340,12 +340,12 @@ class TurnParts:
         else:
             conversation = run.conversation(CONVERSATION)
         for message in found.said:
-            conversation.append(message)
+            await conversation.add(message)
         if self.job.has_words:
             words = named_text(self._user_name, text) if found.speaker else text
             shown = list(self.job.attachments)
             said = [{"type": "text", "text": words}, *shown] if shown else words
-            conversation.append({"role": "user", "content": said})
+            await conversation.add({"role": "user", "content": said})
         return conversation
 
     async def _model(self, state: TurnState, prompt: Prompt) -> ModelResult:

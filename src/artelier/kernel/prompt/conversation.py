@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Protocol
@@ -66,8 +66,10 @@ class Conversation:
         keep: Keep,
         grown: Callable[[Conversation], None] = lambda _: None,
         clean: Cleaner | None = None,
+        prepare: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> None:
-        """`grown` is told of the first message since `take_new`; `clean` is asked about every message.
+        """`grown` is told of the first message since `take_new`; `clean` is asked about every message, and
+        `prepare` before it by `add`.
 
         Errors: `InvalidRequest` for a name that `clean` would change: it stands in events.
         """
@@ -81,6 +83,7 @@ class Conversation:
         """Whether no request that was broken off before a resume has numbered other messages here."""
         self._keep = keep
         self._clean = clean
+        self._prepare = prepare
         self._unfit: InvalidRequest | None = None
         """Why it cannot be part of a new request; recorded messages may hold NaN as null."""
         self._grown = grown
@@ -134,6 +137,16 @@ class Conversation:
             entry = MessageEntry("m", ref)
         self._hold(message)
         self._remember(entry, blob)
+
+    async def add(self, item: ChatMessage | Mapping[str, Any], *, is_recorded: bool = False) -> None:
+        """Add a message like `append`; a long one is searched for personal data off the event loop first.
+
+        Errors: those of `append`, and of the search.
+        """
+        message = message_from(item)
+        if self._prepare is not None and not is_recorded:
+            await self._prepare(comparable(message))
+        self.append(message, is_recorded=is_recorded)
 
     def _check(self, message: ChatMessage) -> None:
         try:

@@ -133,6 +133,20 @@ def prompt_of(core: RunCore, messages: Messages, *, key: str) -> Prompt:
     return Prompt(parts=tuple(parts))
 
 
+async def prepare_plain(core: RunCore, messages: Messages) -> None:
+    """Search long messages of a plain list, before `prompt_of` looks into them.
+
+    Errors: those of the search.
+    """
+    if core.pii is None or isinstance(messages, Prompt | Conversation | RangePart | str | bytes | Mapping):
+        return
+    plain = [one for item in messages if not isinstance(item, RangePart) for one in messages_from((item,))]
+    leading = next((at for at, one in enumerate(plain) if one.role != "system"), len(plain))
+    if leading:
+        await core.pii.prepare_foreign(canonical(tuple(plain[:leading])))
+    await core.pii.prepare_foreign(*(comparable(message) for message in plain))
+
+
 def _plain_parts(core: RunCore, messages: tuple[ChatMessage, ...], step: str) -> list[PromptPart]:
     leading = 0
     while leading < len(messages) and messages[leading].role == "system":

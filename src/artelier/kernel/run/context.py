@@ -313,8 +313,8 @@ class RunCore(ToolBounds):
         return self._conversation(LIST + step)
 
     def _conversation(self, name: str) -> Conversation:
-        clean = None if self.pii is None else self.pii.clean
-        return Conversation(name, keep=self.keep, grown=self._note_grown, clean=clean)
+        clean, prepare = (None, None) if self.pii is None else (self.pii.clean, self.pii.prepare_foreign)
+        return Conversation(name, keep=self.keep, grown=self._note_grown, clean=clean, prepare=prepare)
 
     def _note_grown(self, conversation: Conversation) -> None:
         self.fresh[id(conversation)] = conversation

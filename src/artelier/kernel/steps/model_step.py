@@ -49,6 +49,7 @@ from artelier.kernel.prompt.renderer import (
     Renderer,
     assemble,
     differing_part,
+    prepare_plain,
     prompt_of,
     settle_numbers,
 )
@@ -166,10 +167,13 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         call = call if model == call.model else replace(call, model=model)
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
+    await prepare_plain(core, call.messages)
     prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
     name, port = (_recorded_model(recorded), None) if replaying else await _begin(core, call)
     prompt = await _settled(core, prompt, recorded)
+    if core.pii is not None:
+        await core.pii.prepare_foreign(comparable(tools), comparable(schema))
     call = _with_run_params(core, call)
     if not replaying:
         check_params(call.params)

@@ -115,7 +115,7 @@ class TaskLoop:
             acted = await actions.used(self.run, look, key=f"look/{number}", trust=trust)
             said = encode_json(look.model_dump(mode="json")).decode()
             self.conversation.append({"role": "assistant", "content": said})
-            self.conversation.append({"role": "user", "content": prompt_sections.result(0, *acted.said)})
+            await self.conversation.add({"role": "user", "content": prompt_sections.result(0, *acted.said)})
             state = self._learn(state, look, acted)
         return state.replace(messages=len(self.conversation), decided="", led_to="", action="", repeats=0)
 
@@ -227,7 +227,7 @@ class TaskLoop:
         notes = await self.run.notes(key=f"c{number}/notes")
         for note in notes[-NOTES_MAX:]:
             text = f"{template('note-1')}\n\n{note}"
-            self.conversation.append({"role": "user", "content": text})
+            await self.conversation.add({"role": "user", "content": text})
         is_changed = await self.sight.look(state)
         self._is_fresh = bool(notes) or is_changed
         return state.replace(reads=self.sight.reads(state))
@@ -473,7 +473,7 @@ class TaskLoop:
             state, more = await self._evaluate(state, number)
             said = (*said, *more)
         message = prompt_sections.result(number, *said)
-        self.conversation.append({"role": "user", "content": message})
+        await self.conversation.add({"role": "user", "content": message})
         await self._endings.passed_over(number)
         reads, messages = self.sight.reads(state), len(self.conversation)
         return state.replace(iteration=number, messages=messages, reads=reads)

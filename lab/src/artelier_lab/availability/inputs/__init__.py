@@ -1,6 +1,6 @@
 """The hostile inputs by kind, each with its twin."""
 
-from artelier_lab.availability.inputs import agents, bodies, documents, floods, strangers, uploads
+from artelier_lab.availability.inputs import agents, bodies, documents, floods, programs, strangers, uploads
 
 INPUTS = (
     *strangers.INPUTS,
@@ -8,6 +8,7 @@ INPUTS = (
     *uploads.INPUTS,
     *agents.INPUTS,
     *documents.INPUTS,
+    *programs.INPUTS,
     *floods.INPUTS,
 )
 """In the order in which they are tried."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 
-from artelier_lab.availability.inputs.builders import posting
+from artelier_lab.availability.client import Answer
+from artelier_lab.availability.inputs.builders import counted, posting
 from artelier_lab.availability.scene import Input, Scene
 
 
@@ -27,7 +29,32 @@ def _checks(name: str, pattern: str) -> Input:
     return posting(f"check-{name}", "/tasks", lambda id: _task(pattern), lambda id: _task("^a+b$"))
 
 
+async def _say(scene: Scene, text: str) -> Answer:
+    await scene.attacker.post("/sessions", {"id": scene.name, "model": "reply:decent"})
+    return await scene.attacker.post(f"/sessions/{scene.name}/turns", {"text": text})
+
+
+async def _order(scene: Scene, text: str) -> Answer:
+    asked = {"goal": text, "success_criteria": "It is there.", "id": f"tasks/{scene.name}"}
+    return await scene.attacker.post("/tasks", asked)
+
+
+def _spoken(name: str, say: Callable[[Scene, str], Awaitable[Answer]], text: str) -> Input:
+    """An input of what a person says."""
+
+    async def attack(scene: Scene) -> str:
+        return counted([await say(scene, text)])
+
+    async def twin(scene: Scene) -> bool:
+        return (await say(scene, "Write a note.")).is_good
+
+    return Input(name=name, attack=attack, twin=twin)
+
+
 INPUTS = (
+    _spoken("turn-card-digits", _say, "4111 1111 1111 1112 " * 48_000),
+    _spoken("turn-long", _say, "word " * 190_000),
+    _spoken("goal-card-digits", _order, "4111 1111 1111 1112 " * 48_000),
     _agent("schema-nested-repeats", "schema-nested", "decent-schema"),
     _agent("schema-polynomial", "schema-polynomial", "decent-schema"),
     _agent("schema-counted-repeats", "schema-counted", "decent-schema"),

@@ -1,0 +1,98 @@
+"""Requests of programs that speak to `/v1` as to OpenAI: media, schemas and conversations of any size."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from typing import Any
+
+from artelier_lab.availability.client import Answer
+from artelier_lab.availability.inputs.builders import MIB, counted, many
+from artelier_lab.availability.scene import Input, Scene
+
+MODEL = "openai-chat:gpt-4o"
+"""Served by the provider of the trial, through the SDK."""
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _png(size_bytes: int) -> str:
+    """A data URL of a picture with so many bytes beside it."""
+    head = struct.pack(">IIBBBBB", 64, 64, 8, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + bytes(64)) * 64)
+    content = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", rows)
+    content += _chunk(b"prVt", bytes(size_bytes)) + _chunk(b"IEND", b"")
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+def _image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+async def _ask(scene: Scene, content: Any, **more: Any) -> Answer:
+    asked = {"model": MODEL, "messages": [{"role": "user", "content": content}], "max_tokens": 50, **more}
+    return await _send(scene, json.dumps(asked).encode())
+
+
+async def _send(scene: Scene, body: bytes) -> Answer:
+    return await scene.attacker.ask("POST", "/chat/completions", body=body, base="/v1", within_s=60.0)
+
+
+def _asking(name: str, hostile: Any, decent: Any = "Hello.", *, count: int = 1, **more: Any) -> Input:
+    """An input of messages with such content; `more` is said in the hostile request alone."""
+
+    async def attack(scene: Scene) -> str:
+        return counted(await many(count, lambda _: _ask(scene, hostile, **more), at_once=count))
+
+    async def twin(scene: Scene) -> bool:
+        return (await _ask(scene, decent)).is_good
+
+    return Input(name=f"program-{name}", attack=attack, twin=twin)
+
+
+def _tools(pattern: str, count: int) -> list[dict[str, Any]]:
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": pattern}}}
+    return [
+        {"type": "function", "function": {"name": f"tool{number}", "parameters": schema}}
+        for number in range(count)
+    ]
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return {"type": "json_schema", "json_schema": {"name": "deep", "schema": schema}}
+
+
+async def _long_conversation(scene: Scene) -> str:
+    said = [{"role": ("user", "assistant")[n % 2], "content": "a" * 10} for n in range(300_001)]
+    return counted([await _send(scene, json.dumps({"model": MODEL, "messages": said}).encode())])
+
+
+async def _deep_body(scene: Scene) -> str:
+    return counted([await _send(scene, b'{"model":' + b"[" * (8 * MIB))])
+
+
+async def _hello(scene: Scene) -> bool:
+    return (await _ask(scene, "Hello.")).is_good
+
+
+_SMALL = [{"type": "text", "text": "Look."}, _image(_png(100))]
+
+INPUTS = (
+    _asking("image-19-mb", [_image(_png(19_000_000))], _SMALL),
+    _asking("images-4-times-19-mb", [_image(_png(19_000_000))], _SMALL, count=4),
+    _asking("images-100", [_image(_png(10_000 + n)) for n in range(100)], _SMALL),
+    _asking("image-bomb", [_image(f"data:image/png;base64,{'iVBORw0KGgo' * 2_000_000}")], _SMALL),
+    _asking("pdf-of-digits", [_image(f"data:application/pdf;base64,{'JVBERi0x' * 1_000_000}")], _SMALL),
+    _asking("digits-16-mb", "4111 1111 1111 1112 " * 800_000),
+    _asking("tools-of-patterns", "Hello.", tools=_tools("^(a+)+b$", 128)),
+    _asking("schema-deep", "Hello.", response_format=_nested(400)),
+    Input(name="program-long-conversation", attack=_long_conversation, twin=_hello),
+    Input(name="program-deep-body", attack=_deep_body, twin=_hello),
+)

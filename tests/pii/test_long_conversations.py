@@ -1,0 +1,121 @@
+"""What others say at length is searched in a helper process, never on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import AutonomousAgent, Kernel
+from artelier.kernel import Policy, Run
+from artelier.pii import scrubber
+from artelier.pii.hidden_values import places
+from artelier.pii.search_processes import INLINE_CHARS_MAX
+from artelier.testing import ScriptedModel
+from tests.server.test_personal import KEY
+
+LONG = "Write to ana.lopez@example.org. " + "There is nothing in here. " * 3_000
+
+
+@pytest.fixture
+def on_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lengths of long texts that were searched on the event loop."""
+    found: list[int] = []
+
+    def spy(detectors: Any, text: str, **more: Any) -> Any:
+        if len(text) > INLINE_CHARS_MAX and threading.current_thread() is threading.main_thread():
+            found.append(len(text))
+        return places(detectors, text, **more)
+
+    monkeypatch.setattr(scrubber, "places", spy)
+    return found
+
+
+async def as_list(run: Run) -> None:
+    await run.step_model(
+        model="m",
+        messages=[
+            {"role": "system", "content": f"{LONG} One."},
+            {"role": "user", "content": f"{LONG} Two."},
+            {"role": "assistant", "content": f"{LONG} Three."},
+            {"role": "user", "content": [{"type": "text", "text": f"{LONG} Four."}]},
+        ],
+    )
+
+
+async def as_streamed_list(run: Run) -> None:
+    async for _ in run.stream_model(model="m", messages=[{"role": "user", "content": LONG}]):
+        pass
+
+
+async def as_conversation(run: Run) -> None:
+    conversation = run.conversation()
+    await conversation.add({"role": "user", "content": LONG})
+    await run.step_model(model="m", messages=conversation)
+
+
+async def as_typed_placeholder(run: Run) -> None:
+    await run.step_model(model="m", messages=[{"role": "user", "content": f"<EMAIL_ABCDEF> {LONG}"}])
+
+
+async def as_schema(run: Run) -> None:
+    schema = {"type": "object", "description": LONG, "properties": {}}
+    await run.step_model(model="json", messages=[{"role": "user", "content": "Go."}], output=schema)
+
+
+async def as_arguments(run: Run) -> None:
+    arguments = {f"note{number}": "Nothing is in here." for number in range(3_000)}
+    call = {"id": "c1", "name": "keep", "arguments": {**arguments, "text": LONG}}
+    await run.step_model(
+        model="m",
+        messages=[
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "kept"},
+        ],
+    )
+
+
+SAID = [as_list, as_streamed_list, as_conversation, as_typed_placeholder, as_schema, as_arguments]
+
+
+@pytest.mark.parametrize("say", SAID)
+def test_a_run_is_told_at_length(
+    tmp_path: Path, on_loop: list[int], say: Callable[[Run], Awaitable[None]]
+) -> None:
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        def answer(request: Any) -> str:
+            seen.append(repr(request))
+            return "done"
+
+        models = {"m": ScriptedModel(answer), "json": ScriptedModel(lambda request: {})}
+        with Kernel.open(tmp_path / "s.db", models=models, policy=Policy(pii=True), environ=KEY) as kernel:
+            for _ in range(2):  # the second time it is replayed
+                async with kernel.run("r") as run:
+                    await say(run)
+
+    asyncio.run(scenario())
+
+    assert on_loop == []
+    assert len(seen) <= 1 and "ana.lopez" not in "".join(seen)
+
+
+def test_an_agent_is_told_at_length(tmp_path: Path, on_loop: list[int]) -> None:
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(lambda request: "done")}
+        with Kernel.open(tmp_path / "s.db", models=models, policy=Policy(pii=True), environ=KEY) as kernel:
+            agent = AutonomousAgent(kernel=kernel)
+            ended = await agent.run(run_id="a", model="m", prompt=LONG)
+            assert ended.status == "completed"
+            turn = await agent.chat("c", model="m").send(LONG)
+            assert turn.status == "completed"
+
+    asyncio.run(scenario())
+
+    assert on_loop == []
