@@ -171,9 +171,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
     name, port = (_recorded_model(recorded), None) if replaying else await _begin(core, call)
-    prompt = await _settled(core, prompt, recorded)
-    if core.pii is not None:
-        await core.pii.prepare_foreign(comparable(tools), comparable(schema))
+    prompt = await _settled(core, prompt, recorded, tools, schema)
     call = _with_run_params(core, call)
     if not replaying:
         check_params(call.params)
@@ -239,11 +237,14 @@ def _span(core: RunCore, key: str, model: str, assembled: Assembled) -> ModelSpa
     return telemetry.model_call(core, ModelFacts(key=key, model=model, request=assembled.request))
 
 
-async def _settled(core: RunCore, prompt: Prompt, recorded: Recorded | None) -> Prompt:
-    """Return a prompt whose messages have their numbers, and whose large texts are searched."""
+async def _settled(
+    core: RunCore, prompt: Prompt, recorded: Recorded | None, tools: tuple[ToolSchema, ...], schema: Any
+) -> Prompt:
+    """Return a prompt whose messages have their numbers; its large texts, tools and schema are searched."""
     if recorded is None or recorded.status == "open" or recorded.repeated:
         prompt = await settle_numbers(core, prompt)
     if core.pii is not None:
+        await core.pii.prepare_foreign(comparable(tools), comparable(schema))
         await core.pii.prepare_prompt(prompt.parts)
     return prompt
 
