@@ -34,7 +34,7 @@ ALLOWED: dict[str, str] = {
         server/routes/uploads.py:content_of msgspec.json.decode
         server/wire/artifacts.py:content_of base64.b64decode
     """,
-    "scrubbed: large texts beside the loop, but messages that a program of the host appends without `add`": """
+    "scrubbed: large texts beside the loop, but messages that a program appends without `add`": """
         kernel/pii_scrubber.py:Personal._arguments msgspec.json.decode
         kernel/pii_scrubber.py:Personal._escape msgspec.json.decode
         kernel/pii_scrubber.py:Personal.receive_arguments msgspec.json.decode
