@@ -96,6 +96,8 @@ def stored_versions(db: Database) -> dict[str, int]:
 def install(db: Database, views: Sequence[View]) -> dict[str, int]:
     """Create the tables of new views and rebuild those whose version rose, in one transaction.
 
+    What they publish is published to this connection.
+
     Returns the versions that the store holds then. Lower views are rebuilt with a raised one: a handler
     may read the rows of views before it.
     Errors: `UnknownEvent` if a rebuild meets an event of a newer Artelier; nothing was changed then.
@@ -104,6 +106,7 @@ def install(db: Database, views: Sequence[View]) -> dict[str, int]:
     have = stored_versions(db)
     if all(have.get(view.name) == view.version for view in views):
         _add_indexes(db, views)
+        publish(db, views)
         return have
     newer = [view.name for view in views if have.get(view.name, 0) > view.version]
     if newer:
@@ -118,6 +121,7 @@ def install(db: Database, views: Sequence[View]) -> dict[str, int]:
             for table in view.tables:
                 db.execute(f"DROP TABLE IF EXISTS {table}")
         create_tables(db, views)
+        publish(db, views)  # handlers read it
         fold(db, db, views)
         for view in views:
             db.execute(

@@ -1,0 +1,162 @@
+"""The store on PostgreSQL: one order for the whole database, which a writer holds until its commit.
+
+Any number of processes on any machine may open one database. Each has two connections: one that writes, one
+that reads. What a store does with rows is in `log/database_store.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager, suppress
+
+import psycopg
+
+from artelier.errors import NotFound
+from artelier.ids import fresh_secret
+from artelier.log import erasure
+from artelier.log import views as log_views
+from artelier.log.blobs import Keyring, Sealer
+from artelier.log.contract import FaultHook, Report, View
+from artelier.log.database import Database
+from artelier.log.database_store import DatabaseStore
+from artelier.log.postgres.connection import PostgresDatabase, connect, label_of, parse_address, store_error
+from artelier.log.postgres.schema import SCHEMA_VERSION, prepare, read_version
+from artelier.log.sqlite.verify import open_scratch
+from artelier.log.verify import check_rows, note_damage
+
+SHREDDED = ("blobs", "keys", "vault")
+"""Tables that erased content was in."""
+
+
+class PostgresStore(DatabaseStore):
+    """`Store` on a database of PostgreSQL, in a schema of its own."""
+
+    def __init__(
+        self,
+        address: str,
+        views: Sequence[View],
+        *,
+        entropy: Callable[[int], bytes] = fresh_secret,
+        fault: FaultHook | None = None,
+        sealer: Sealer | None = None,
+    ) -> None:
+        """`address`: `postgresql://...`. `sealer`: the cipher under the vault key.
+
+        Errors: `InvalidConfig`, `StoreUnavailable`, `CorruptStore`, `NewerSchema`.
+        """
+        super().__init__(views, entropy=entropy, fault=fault, sealer=sealer)
+        self._parameters = parse_address(address)
+        self._write_db = connect(self._parameters)
+        try:
+            versions = prepare(self._write_db, self.views, label=self.label)
+            writing = PostgresDatabase(self._write_db)
+            if sealer is not None:
+                erasure.check_vault_key(writing, self.keyring)
+            self._read_db = connect(self._parameters)
+        except BaseException:
+            self._write_db.close()
+            raise
+        reading = PostgresDatabase(self._read_db)
+        log_views.publish(reading, self.views)
+        self._start(writing, reading, versions=versions, schema_version=SCHEMA_VERSION)
+
+    @property
+    def label(self) -> str:
+        return label_of(self._parameters)
+
+    @contextmanager
+    def _snapshot(self) -> Generator[Database]:
+        with _snapshot(self._parameters) as db:
+            yield db
+
+    def verify(self, *, head: str | None = None) -> Report:
+        return _verify(self._parameters, self.views, head=head, keyring=Keyring(self.keyring.sealer))
+
+    async def shred(self) -> None:
+        """Write the tables anew that erased content was in.
+
+        What the server has elsewhere is out of reach: its write-ahead log, standbys, backups.
+        """
+
+        def work() -> None:
+            if self._fault is not None:
+                self._fault("shred.before")
+            with closing(connect(self._parameters)) as db:
+                try:
+                    for table in SHREDDED:
+                        db.execute(f"VACUUM (FULL) {table}".encode())
+                except psycopg.Error as error:
+                    raise store_error(error) from None
+
+        await asyncio.to_thread(work)
+
+    def _disconnect(self, *, holder: str) -> None:
+        if holder:
+            with suppress(psycopg.Error):  # then they end by time
+                self._write_db.execute("DELETE FROM leases WHERE holder = $1", (holder,))
+        self._read_db.close()
+        self._write_db.close()
+
+
+@contextmanager
+def _snapshot(parameters: dict[str, str]) -> Generator[PostgresDatabase]:
+    with closing(connect(parameters)) as db:
+        try:
+            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield PostgresDatabase(db)
+        except psycopg.Error as error:
+            raise store_error(error) from error
+
+
+def verify_database(
+    address: str, views: Sequence[View], *, head: str | None = None, sealer: Sealer | None = None
+) -> Report:
+    """Check a whole store on PostgreSQL. `head` is a root printed earlier by `artelier head`.
+
+    Errors: `NotFound` if there is none; `CorruptStore` or `NewerSchema` if it cannot be read as a store.
+    """
+    return _verify(parse_address(address), views, head=head, keyring=Keyring(sealer))
+
+
+def _verify(
+    parameters: dict[str, str], views: Sequence[View], *, head: str | None, keyring: Keyring
+) -> Report:
+    """The views are folded anew in memory, by SQLite: two engines must come to the same rows."""
+    report = Report()
+    with closing(connect(parameters)) as db:
+        try:
+            if read_version(db, label_of(parameters)) == 0:
+                raise NotFound("there is no store in this database", got=label_of(parameters))
+        except psycopg.Error as error:
+            raise store_error(error) from None
+    fresh = open_scratch(views)
+    with closing(fresh.db), _snapshot(parameters) as seen:
+        with note_damage(report, "the tables"):
+            _check_indexes(seen, report, views)
+        expected = {
+            table: columns for table, columns in fresh.columns().items() if table not in _OTHER_COLUMNS
+        }
+        fresh.db.execute("BEGIN")
+        check_rows(seen, fresh, report, views, head=head, keyring=keyring, expected=expected)
+    report.unchecked = [one for one in report.unchecked if one not in ("store_head", "key_counter")]
+    return report
+
+
+_OTHER_COLUMNS = frozenset({"blobs"})
+
+
+def _check_indexes(db: PostgresDatabase, report: Report, views: Sequence[View]) -> None:
+    """Name the indexes that are missing: without one a store is slow, without a unique one it is wrong."""
+    there = db.indexes()
+    if lost := {"events_by_stream", "blobs_by_name", "vault_by_placeholder", "vault_by_digest"} - there:
+        report.add_finding(f"the log lacks the indexes {', '.join(sorted(lost))}")
+    tables = db.columns().keys()
+    for view in views:
+        for statement in (*view.schema, *view.indexes):
+            words = statement.replace("UNIQUE ", "").replace("IF NOT EXISTS ", "").split()
+            if words[:2] == ["CREATE", "INDEX"] and words[2] not in there and view.tables[0] in tables:
+                report.add_finding(f"view {view.name} lacks the index {words[2]}")
+
+
+__all__ = ["PostgresStore", "verify_database"]

