@@ -49,7 +49,8 @@ from artelier.kernel.run.detached_runs import DetachedRuns
 from artelier.kernel.tenants.view import erasure_view, personal_view
 from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.ledger import MoneyTransferred, ledger_view
-from artelier.log import Collected, Event, FaultHook, Report, SqliteStore, Store, View, run_stream
+from artelier.log import Collected, Event, FaultHook, Report, Store, View, run_stream
+from artelier.log.places import open_store
 from artelier.memory.store import LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.missions.view import missions_view
@@ -141,7 +142,8 @@ class Kernel:
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
-        `path`: a path, `sqlite:///...` or `:memory:`. `models`: names or prefixes to ports, laid over the
+        `path`: a path, `sqlite:///...`, `:memory:`, or `postgresql://...` with the extra `postgres`.
+        `models`: names or prefixes to ports, laid over the
         built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
@@ -161,7 +163,7 @@ class Kernel:
         sealer = sealer_from(os.environ if environ is None else environ)
         if policy.pii:
             check_sealing(sealer)
-        store = SqliteStore(_file_of(path), VIEWS, fault=fault, sealer=sealer)
+        store = open_store(path, VIEWS, fault=fault, sealer=sealer)
         name = holder()
         services = Services(
             store=store,
@@ -472,16 +474,3 @@ def _with_plugins(table: dict[str, ToolPort], plugins: Plugins) -> dict[str, Too
     activate(plugins.allow)  # no kernel stands behind these
     plugins.report_missing()
     return {**table, **plugins.load_all(TOOL_POINT, besides=table)}
-
-
-def _file_of(path: str | Path) -> str:
-    text = str(path)
-    if text.startswith("sqlite:///"):
-        return text.removeprefix("sqlite:///")
-    if "://" in text:
-        raise InvalidRequest(
-            "this version opens SQLite files",
-            expected="a path or sqlite:///path",
-            got=text.partition("://")[0] + "://...",
-        )
-    return text

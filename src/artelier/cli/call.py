@@ -8,12 +8,11 @@ import re
 import shlex
 from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artelier.cli.exit_codes import INTERRUPTED
 from artelier.cli.screen import Screen
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import NotFound
 from artelier.ids import check_tenant
 from artelier.money import parse_usd
 
@@ -100,27 +99,38 @@ class CliCall:
 
     def command_line(self, *words: str) -> str:
         """Return how to type another command about the same database and tenant."""
+        from artelier.log.places import label_of
+
         shared: list[str] = []
         for name, value in (("--db", self._db), ("--tenant", self._tenant), ("--config", self._config)):
             if value is not None:
-                shared += [name, value]
+                shared += [name, label_of(value) if name == "--db" else value]
         # Without its tools a run cannot go on.
         brought = self._brought if words[0] in ("resume", "chat", "do", "up") else []
         return shlex.join(["artelier", *words, *brought, *shared])
 
-    def existing(self, database: str | None = None) -> Path:
-        """The file of the database, or of another one.
+    @property
+    def database_label(self) -> str:
+        """The database as people may read it: without the user and the password of an address."""
+        from artelier.log.places import label_of  # with the log 40 ms, which `--help` need not spend
+
+        return label_of(self.database)
+
+    def existing(self, database: str | None = None) -> str:
+        """The place of the database, or of another one.
 
         Errors: `NotFound` if there is none; nothing is created.
         """
-        path = Path(file_of(database or self.database))
-        if not path.exists():
+        from artelier.log.places import exists, file_of, is_address, label_of
+
+        place = database or self.database
+        if not exists(place):
             raise NotFound(
                 "there is no database here yet",
-                got=str(path),
+                got=label_of(place) if is_address(place) else file_of(place),
                 hint="Name one with --db or ARTELIER_DB; `artelier do` and `artelier run` make one.",
             )
-        return path
+        return place
 
     @contextlib.asynccontextmanager
     async def kernel(
@@ -193,19 +203,6 @@ class CliCall:
         elif self.resumable:
             self.screen.note(f"interrupted; go on with: {self.resumable}", "yellow")
         return INTERRUPTED
-
-
-def file_of(database: str) -> str:
-    """The path of a database that is named by path or `sqlite:///path`. Errors: `InvalidRequest`."""
-    if database.startswith("sqlite:///"):
-        return database.removeprefix("sqlite:///")
-    if "://" in database:
-        raise InvalidRequest(
-            "this version opens SQLite files",
-            expected="a path or sqlite:///path",
-            got=database.partition("://")[0] + "://...",
-        )
-    return database
 
 
 def name_of(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from artelier.cli.call import DATABASE, file_of
+from artelier.cli.call import DATABASE
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ def tenant_ids(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _query(ctx: typer.Context, incomplete: str, sql: str) -> list[str]:
     import sqlite3
+
+    from artelier.log.places import file_of
 
     try:
         path = Path(file_of(_option_of(ctx, "db") or _configured_database() or DATABASE)).absolute()

@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.cli.exit_codes import COMPLETED, FAILED
+from artelier.log.places import file_beside
 
 app = alone()
 
@@ -79,7 +80,7 @@ def _python() -> list[Finding]:
 
 
 def _disk(call: CliCall) -> list[Finding]:
-    free = shutil.disk_usage(existing_parent(Path(file_of(call.database)))).free
+    free = shutil.disk_usage(existing_parent(Path(file_beside(call.database)))).free
     said = f"{free / 1024**3:,.1f} GiB free"
     if free >= FREE_BYTES_MIN:
         return [Finding("disk", OK, said)]

@@ -8,10 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.log.blobs import SECRET_BYTES
+from artelier.log.places import exists, file_of, is_address
 from artelier.log.queries import has_wrapped_keys, held_leases, newest_at_us
 
 if TYPE_CHECKING:
@@ -31,9 +32,19 @@ class Looked(NamedTuple):
 
 def looks(call: CliCall) -> list[Finding]:
     """Return the findings on the database, if there is one, and on the key."""
-    path = Path(file_of(call.database))
-    looked = _check_open(call, path) if path.exists() else Looked([_not_yet(path)])
+    looked = _check_there(call)
     return [*looked.found, _vault(call, looked)]
+
+
+def _check_there(call: CliCall) -> Looked:
+    try:
+        if exists(call.database):
+            return _check_open(call)
+    except ArtelierError as error:
+        return Looked([Finding("database", WRONG, str(error))], problem=error)
+    if is_address(call.database):
+        return Looked([Finding("database", NOTE, f"none yet at {call.database_label}")])
+    return Looked([_not_yet(Path(file_of(call.database)))])
 
 
 def _not_yet(path: Path) -> Finding:
@@ -49,10 +60,10 @@ def _not_yet(path: Path) -> Finding:
         return Finding("database", WRONG, f"none yet at {path}; {why}")
 
 
-def _check_open(call: CliCall, path: Path) -> Looked:
+def _check_open(call: CliCall) -> Looked:
     async def look() -> Looked:
         async with call.kernel() as kernel:
-            found = [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
+            found = [await _database(kernel, call), await _leases(kernel), await _clock(kernel)]
             return Looked(found, is_sealed=await has_wrapped_keys(kernel.store, secret_bytes=SECRET_BYTES))
 
     try:
@@ -61,16 +72,18 @@ def _check_open(call: CliCall, path: Path) -> Looked:
         return Looked([Finding("database", WRONG, str(error))], problem=error)
 
 
-async def _database(kernel: Kernel, path: Path) -> Finding:
+async def _database(kernel: Kernel, call: CliCall) -> Finding:
     """Opened and migrated by now; an empty batch says whether somebody else has it locked."""
     from artelier.log import Batch
 
     await kernel.store.append(Batch())
-    size = path.stat().st_size / 1024**2
     head = (await kernel.head())[:16]
-    return Finding(
-        "database", OK, f"{path}, {size:,.1f} MiB, schema {kernel.store.schema_version}, head {head}"
-    )
+    said = f"schema {kernel.store.schema_version}, head {head}"
+    if is_address(call.database):
+        return Finding("database", OK, f"{call.database_label}, {said}")
+    path = Path(file_of(call.database))
+    size = path.stat().st_size / 1024**2
+    return Finding("database", OK, f"{path}, {size:,.1f} MiB, {said}")
 
 
 async def _leases(kernel: Kernel) -> Finding:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 
-app = group("db", help="Look after the database file.")
+app = group("db", help="Look after the database.")
 
 
 @command(app, name="migrate", example="artelier db migrate --db state.db")
@@ -14,14 +14,14 @@ async def migrate(call: CliCall) -> None:
 
     Harmless when it is up to date.
     """
-    from pathlib import Path
+    from artelier.log.places import exists
 
-    path = Path(file_of(call.database))
-    is_new = not path.exists()
+    path = call.database_label
+    is_new = not exists(call.database)
     async with call.kernel(create=True) as kernel:
         views, schema = {view.name: view.version for view in kernel.store.views}, kernel.store.schema_version
     if call.as_json:
-        call.screen.json({"path": str(path), "schema": schema, "views": views, "created": is_new})
+        call.screen.json({"path": path, "schema": schema, "views": views, "created": is_new})
         return
     listed = ", ".join(f"{name} {version}" for name, version in views.items())
     call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {schema}")

@@ -35,7 +35,7 @@ def verify(
     only. Without --head it cannot see that the newest events were cut off.
     """
     from artelier.app import VIEWS
-    from artelier.log import verify_store
+    from artelier.log.places import label_of, verify_place
     from artelier.pii.vault import sealer_from
 
     if head is not None and not _HEAD.fullmatch(head):
@@ -44,9 +44,9 @@ def verify(
             expected="64 hexadecimal digits, as `artelier head` prints them",
             got=repr(head)[:80],
         )
-    path = call.existing()
-    with call.screen.working(f"verifying {path}"):
-        report = verify_store(path, VIEWS, head=head, sealer=sealer_from(os.environ))
+    place = call.existing()
+    with call.screen.working(f"verifying {label_of(place)}"):
+        report = verify_place(place, VIEWS, head=head, sealer=sealer_from(os.environ))
     if call.as_json:
         import msgspec
 

@@ -12,6 +12,7 @@ from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
+from artelier.log.places import file_of, is_address
 
 if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
@@ -341,6 +342,14 @@ async def consolidate(
     return FAILED if done.skipped else COMPLETED
 
 
+def _is_same(one: str, other: str) -> bool:
+    if is_address(one) or is_address(other):
+        return one == other
+    from pathlib import Path
+
+    return Path(file_of(one)).samefile(file_of(other))
+
+
 @contextlib.asynccontextmanager
 async def _runs(call: CliCall, database: str | None) -> AsyncGenerator[Store | None]:
     """The store of `--runs-db`; None without it, or if it is the opened file itself.
@@ -348,7 +357,7 @@ async def _runs(call: CliCall, database: str | None) -> AsyncGenerator[Store | N
     Errors: `NotFound`; those of opening a store.
     """
     path = None if database is None else call.existing(database)
-    if path is None or path.samefile(call.existing()):
+    if path is None or _is_same(path, call.existing()):
         yield None
         return
     from artelier.app import Kernel

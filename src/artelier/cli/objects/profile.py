@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import Erased, InvalidRequest, NotFound
+from artelier.log.places import exists
 
 if TYPE_CHECKING:
     from artelier.kernel.tenants.registry import TenantScope
@@ -293,7 +294,7 @@ def _written_by(call: CliCall, program: str, content: bytes) -> object:
 
 
 def _has_database(call: CliCall) -> bool:
-    return Path(file_of(call.database)).exists()
+    return exists(call.database)
 
 
 async def _content(call: CliCall, name: str) -> tuple[object, str]:

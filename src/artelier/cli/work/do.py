@@ -209,7 +209,7 @@ def _read_attached(files: Sequence[str], *, solo: bool) -> tuple[bytes, ...]:
 
 
 def _announce(call: CliCall, run_id: str, wish: DoWish) -> None:
-    database = f"database {call.database}"
+    database = f"database {call.database_label}"
     what = f"run {redact_output(run_id)}: {wish.model}"
     call.screen.note(f"{what}, workspace {wish.root}, {database}", "bold")
 

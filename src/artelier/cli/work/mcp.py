@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.errors import InvalidRequest, NotFound
+from artelier.log.places import file_beside
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -117,6 +118,6 @@ async def _serve(
         call.screen.note(f"serving {url}; Ctrl-C ends it")
         call.screen.note(f"Authorization: Bearer {token}")
 
-    database = file_of(call.database)
+    database = file_beside(call.database)
     known = None if database == ":memory:" else ProgramTokens(tokens_file(Path(database)))
     await serve_http(face, port=port, token=token, ready=ready, tokens=known)

@@ -74,7 +74,7 @@ async def run(
         if not has_ended:
             call.resumable = call.command_line("run", target, "--run-id", run_id)
             what = f"run {redact_output(run_id)}: {label}"
-            call.screen.note(f"{what}, database {call.database}", "bold")
+            call.screen.note(f"{what}, database {call.database_label}", "bold")
             end_on_sigterm()
             run_id = await _drive(
                 call, kernel, run_id, function, label=label, usd=usd, yes=yes, replay=replay, subject=subject

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest
+from artelier.log.places import file_beside
 
 if TYPE_CHECKING:
     from artelier.server.security.program_tokens import ProgramTokens
@@ -63,7 +64,7 @@ def revoke(call: CliCall, name: Name) -> None:
 def _tokens(call: CliCall) -> ProgramTokens:
     from artelier.server.security.program_tokens import ProgramTokens, tokens_file
 
-    database = file_of(call.database)
+    database = file_beside(call.database)
     if database == ":memory:":
         raise InvalidRequest("a database in memory has no tokens", hint="Name a file with --db.")
     return ProgramTokens(tokens_file(Path(database)))

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
-from artelier.cli.call import CliCall, file_of, name_of
+from artelier.cli.call import CliCall, name_of
 from artelier.cli.command import DRAIN_S, DrainS, HealthAddress, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
+from artelier.log.places import file_beside
 from artelier.pii.scrubber_registry import redact_output
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ async def up(
         drain_s=drain_s,
     )
     workspaces = workspaces_of(call.settings, settings.users, given=workspace or [], base=workspace_root)
-    for file in (file_of(call.database), auth):
+    for file in (file_beside(call.database), auth):
         if file is not None and file != ":memory:":
             workspaces.check_private(file)
     brought = BroughtTools.of(tools, skills, mcp=mcp, workspaces=workspaces.folders)
@@ -149,12 +150,12 @@ def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSetti
     from artelier.server.settings import ServerSettings
 
     users = Users.load(auth) if auth else None
-    secret = _secret_file(file_of(call.database))
+    secret = _secret_file(file_beside(call.database))
     return ServerSettings(
         tenant=_tenant(call, users),
         users=users,
         secret_file=secret,
-        tokens_file=None if secret is None else tokens_file(Path(file_of(call.database))),
+        tokens_file=None if secret is None else tokens_file(Path(file_beside(call.database))),
         model=call.settings.model,
         webhooks=call.settings.incoming_webhooks(environ=os.environ),
         **address,
@@ -243,7 +244,7 @@ async def _serve(
     worker = "drives runs" if settings.has_worker else "drives no runs"
     tenants = settings.users.tenants if settings.users is not None else [settings.tenant]
     served = f"tenant{'s' if len(tenants) > 1 else ''} {', '.join(tenants)[:200]}"
-    about = f"database {call.database}; {served}; {worker}"
+    about = f"database {call.database_label}; {served}; {worker}"
     call.screen.note(f"{about}; Ctrl-C ends it.{waiting}", "bold")
     if folder := kernel.services.workspaces.root(settings.tenant):
         call.screen.note(f"workspace {folder}")

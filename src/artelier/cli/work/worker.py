@@ -83,7 +83,7 @@ async def worker(
         if once:
             working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
         else:
-            call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
+            call.screen.note(f"worker on {call.database_label}; Ctrl-C ends it")
             working = drives.forever()
         try:
             await _until_told(call, drives, working, told_to_end, drain_s=drain_s)

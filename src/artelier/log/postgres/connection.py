@@ -46,11 +46,6 @@ SCANNED_AT_ONCE = 2_000
 # --------------------------------------------------------------------------- addresses
 
 
-def is_address(place: str) -> bool:
-    """Return True if a name of a database is an address of PostgreSQL."""
-    return place.startswith(("postgresql://", "postgres://"))
-
-
 def parse_address(address: str) -> dict[str, str]:
     """Return the parameters of an address. Errors: `InvalidConfig`, which never quotes it."""
     try:

@@ -31,8 +31,6 @@ _IN_TABLES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
     (re.compile(r"\bREAL\b"), "DOUBLE PRECISION"),
     (re.compile(r"\bBLOB\b"), "BYTEA"),
-    # Text is compared by its bytes, as in SQLite, whatever collation the database was made with.
-    (re.compile(r"\bTEXT\b"), 'TEXT COLLATE "C"'),
 )
 
 
@@ -67,7 +65,7 @@ FUNCTIONS = (
     "CREATE FUNCTION min(bigint, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE"
     " RETURN least($1, $2)",
     "CREATE FUNCTION max(text, text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE"
-    ' RETURN greatest($1 COLLATE "C", $2 COLLATE "C")',
+    " RETURN greatest($1, $2)",
     "CREATE FUNCTION substr(text, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE"
     " RETURN pg_catalog.substr($1, $2::integer)",
     "CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE"

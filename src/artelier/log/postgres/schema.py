@@ -83,6 +83,10 @@ MIGRATIONS: tuple[tuple[int, Callable[[PostgresDatabase], None]], ...] = ((5, cr
 SCHEMA_VERSION = MIGRATIONS[-1][0]
 
 
+_HOW_TEXT_IS_KEPT = "SELECT current_setting('server_encoding'), 'B' < 'a' AND 'ab' > 'a-c' AND 'z' < chr(233)"
+"""Orders of rows are part of what views fold: both engines must give the same one."""
+
+
 def prepare(db: psycopg.Connection[Row], views: Sequence[View], *, label: str) -> dict[str, int]:
     """Bring a database to today's tables, and return the versions of its views. One at a time does so.
 
@@ -113,10 +117,12 @@ def _migrate(db: psycopg.Connection[Row], own: PostgresDatabase, label: str) -> 
     version = read_version(db, label)
     if version == SCHEMA_VERSION:
         return
-    encoding = db.execute("SELECT current_setting('server_encoding')").fetchone()
-    if encoding != ("UTF8",):
+    encoding, is_by_bytes = db.execute(_HOW_TEXT_IS_KEPT).fetchone() or ("", 0)
+    if encoding != "UTF8" or not is_by_bytes:
         raise StoreUnavailable(
-            "a store needs a database of UTF8", got=str(encoding), hint="Make another one."
+            "a store needs a database of UTF8 that compares text by its bytes, as SQLite does",
+            got=f"{label}, {encoding}" + ("" if is_by_bytes else ", another collation"),
+            hint="CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C';",
         )
     db.execute("BEGIN")
     try:

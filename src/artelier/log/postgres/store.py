@@ -109,6 +109,16 @@ def _snapshot(parameters: dict[str, str]) -> Generator[PostgresDatabase]:
             raise store_error(error) from error
 
 
+def has_store(address: str) -> bool:
+    """Return True if there is a store. Errors: `StoreUnavailable`, `NewerSchema`, `CorruptStore`."""
+    parameters = parse_address(address)
+    with closing(connect(parameters)) as db:
+        try:
+            return read_version(db, label_of(parameters)) > 0
+        except psycopg.Error as error:
+            raise store_error(error) from None
+
+
 def verify_database(
     address: str, views: Sequence[View], *, head: str | None = None, sealer: Sealer | None = None
 ) -> Report:
@@ -116,6 +126,8 @@ def verify_database(
 
     Errors: `NotFound` if there is none; `CorruptStore` or `NewerSchema` if it cannot be read as a store.
     """
+    if not has_store(address):
+        raise NotFound("there is no store in this database", got=label_of(parse_address(address)))
     return _verify(parse_address(address), views, head=head, keyring=Keyring(sealer))
 
 
@@ -124,12 +136,6 @@ def _verify(
 ) -> Report:
     """The views are folded anew in memory, by SQLite: two engines must come to the same rows."""
     report = Report()
-    with closing(connect(parameters)) as db:
-        try:
-            if read_version(db, label_of(parameters)) == 0:
-                raise NotFound("there is no store in this database", got=label_of(parameters))
-        except psycopg.Error as error:
-            raise store_error(error) from None
     fresh = open_scratch(views)
     with closing(fresh.db), _snapshot(parameters) as seen:
         with note_damage(report, "the tables"):
