@@ -24,7 +24,7 @@ AMOUNT_MAX = 10**15
 
 _ADD = (
     "INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT(tenant, space, account, asset)"
-    " DO UPDATE SET balance = balance + excluded.balance"
+    " DO UPDATE SET balance = accounts.balance + excluded.balance"
 )
 
 _TAKE = (
@@ -120,7 +120,7 @@ def cap(event: Applied, tx: Tx) -> None:
     assert isinstance(data, CappingEvent)
     tx.execute(
         "INSERT INTO limits VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT(tenant, scope, unit)"
-        " DO UPDATE SET cap = excluded.cap, used = max(used, excluded.used)",
+        " DO UPDATE SET cap = excluded.cap, used = max(limits.used, excluded.used)",
         (event.stream.tenant, data.scope, data.unit, data.cap, data.used),
     )
 

@@ -113,7 +113,7 @@ def _set(
     tx: Tx,
     task: str,
     *,
-    only: str = "1",
+    only: str = "1 = 1",
     given: tuple[str, ...] = (),
     **values: str | int | None,
 ) -> None:
@@ -132,7 +132,7 @@ def _move(
     to: TaskStatus,
     *,
     is_fact: bool = True,
-    only: str = "1",
+    only: str = "1 = 1",
     given: tuple[str, ...] = (),
     reason: str = "",
     blocked_by: str = "",

@@ -15,8 +15,11 @@ _TOKEN = re.compile(r"'(?:[^']|'')*'|\?|\buser\b")
 _EVERYWHERE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bINDEXED BY \w+"), ""),
     (re.compile(r"\b([\w.]+) GLOB (\?|'[^']*')"), r"glob(\2, \1)"),
-    (re.compile(r"\bIS NOT \?"), "IS DISTINCT FROM ?"),
-    (re.compile(r"\bIS \?"), "IS NOT DISTINCT FROM ?"),
+    # NULL is a value to compare with.
+    (re.compile(r"\bIS NOT (?=\?|\w+\.)"), "IS DISTINCT FROM "),
+    (re.compile(r"\bIS (?=\?|\w+\.)"), "IS NOT DISTINCT FROM "),
+    # A recursion ends by its depth; PostgreSQL takes no other bound in there.
+    (re.compile(r"(WITH RECURSIVE .*UNION ALL .*) LIMIT \d+\)", re.DOTALL), r"\1)"),
     (re.compile(r"\bAS INTEGER\)"), "AS BIGINT)"),
     (re.compile(r"^CREATE TEMP VIEW IF NOT EXISTS"), "CREATE OR REPLACE TEMP VIEW"),
     (re.compile(r"^(DROP TABLE IF EXISTS \w+)$"), r"\1 CASCADE"),
