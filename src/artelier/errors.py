@@ -18,7 +18,7 @@
     │   ├── ModelRefusedCall  ContextTooLong  ModelReplyBroken  MissingKey
     │   ├── ToolFailed  OfflineCannot  StoreUnavailable (StoreFull, StoreLocked, StoreClosed)
     └── Corrupt           stored data is not what was written
-        ├── CorruptStore  HistoryGap  UnknownEvent  NewerSchema
+        ├── CorruptStore  HistoryGap  HistoryLost  UnknownEvent  NewerSchema
 
     Flow (no error)
     ├── RunSuspended      the run waits for something and was asked not to wait in process
@@ -361,6 +361,12 @@ class CorruptStore(Corrupt):
 
 class HistoryGap(Corrupt):
     code = "history_gap"
+
+
+class HistoryLost(Corrupt):
+    """The database lacks commits that this process saw: a standby that was behind, or a backup, took over."""
+
+    code = "history_lost"
 
 
 class UnknownEvent(Corrupt):

@@ -47,7 +47,7 @@ class PostgresServer:
         self.folder = Path(
             tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         )
-        self._binaries, self._settings = binaries, settings
+        self.binaries, self._settings = binaries, settings
         self._user: str | None = None
         if os.geteuid() == 0:  # a server refuses to run as root
             self._user = "nobody"
@@ -58,11 +58,11 @@ class PostgresServer:
         )
         self.start()
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run(self, program: str, *arguments: str, where: Path | None = None) -> None:
         log = self.folder / "output"
         with log.open("ab") as output:
             done = subprocess.run(
-                [self._binaries / program, *arguments],
+                [(where or self.binaries) / program, *arguments],
                 cwd=self.folder,
                 user=self._user,
                 stdout=output,
@@ -81,6 +81,22 @@ class PostgresServer:
 
     def stop(self, mode: str = "immediate") -> None:
         self._run("pg_ctl", "-D", "data", "-w", "-m", mode, "stop")
+
+    def keep_copy(self) -> None:
+        """Copy the data of a server that is stopped."""
+        self._run("cp", "-a", "data", "copy", where=Path("/bin"))
+
+    def restore_copy(self) -> None:
+        """Put the copy in the place of what a stopped server has written since."""
+        self._run("rm", "-rf", "data", where=Path("/bin"))
+        self._run("cp", "-a", "copy", "data", where=Path("/bin"))
+
+    def execute(self, address: str, sql: str) -> None:
+        """Do to a database what nobody should."""
+        import psycopg
+
+        with psycopg.connect(address, autocommit=True) as db:
+            db.execute(sql.encode())
 
     def close(self) -> None:
         """Stop it and remove what it has written."""

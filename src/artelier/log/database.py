@@ -52,6 +52,9 @@ class Database(Protocol):
     @property
     def in_transaction(self) -> bool: ...
 
+    connections: int
+    """Connections so far. Another one may be to a server that has lost commits."""
+
     def data_version(self) -> int:
         """Return a number that is another one once somebody else has committed. Cost: next to nothing."""
         ...

@@ -20,8 +20,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from artelier.errors import (
+    ArtelierError,
     Erased,
     Exhausted,
+    HistoryLost,
     InvalidEvent,
     LeaseHeld,
     LeaseLost,
@@ -183,6 +185,9 @@ class Writer:
         """Fences under which a batch was refused that others go on from, and why."""
         self._position = 0
         self._root = GENESIS
+        self._durable: tuple[int, bytes] = (0, GENESIS)
+        """Position and root that were on disk when this process last looked."""
+        self._connections = db.connections
         self._listed = 0
         """The last position of which the store says whose it is."""
         self._data_version = -1
@@ -266,17 +271,22 @@ class Writer:
             self._load()
             self._data_version = version
         except Exception as error:
-            if self._db.store_error(error) is None:
+            if self._db.store_error(error) is None and not isinstance(error, ArtelierError):
                 raise
             return  # the next append will say it to somebody who can act on it
         self._on_commit(self._position, True)
 
     def _load(self) -> None:
-        """Forget what was cached and read where the store stands."""
+        """Forget what was cached and read where the store stands.
+
+        Errors: `HistoryLost` if another server answers now, and lacks what was committed.
+        """
+        if self._db.connections != self._connections:
+            self._check_history()
         self._heads.clear()
         self._leases.clear()
         row = self._db.one("SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1")
-        self._position, self._root = row if row else (0, GENESIS)
+        self._position, self._root = self._durable = row if row else (0, GENESIS)
         self._newer = self._changed_by_newer()
         schema = self._db.schema_version()
         # A file that cannot be written may be older; one of a newer version may have no such table.
@@ -288,6 +298,20 @@ class Writer:
             if self._keys_made >= 0:
                 self._on_keys()
             self._keys_made = made
+
+    def _check_history(self) -> None:
+        """Look whether what this process knows to be committed is still there."""
+        position, root = self._durable
+        if position and not self._db.one(
+            "SELECT 1 FROM commits WHERE last_position = ? AND root = ?", (position, root)
+        ):
+            raise HistoryLost(
+                "the database has lost commits that this process saw: another server answers, or a backup",
+                expected=f"position {position} with root {root.hex()}",
+                hint="Stop all workers. Bring back the server that has this root, or open it again to go on"
+                " from what is there: tools may have acted since.",
+            )
+        self._connections = self._db.connections
 
     def _commit(self, group: list[_WriterJob]) -> None:
         moved = False
@@ -312,6 +336,7 @@ class Writer:
             self._db.commit()
             moved = bool(hashes)
             self.commits += 1
+            self._durable = (self._position, self._root)
             if self._fault:
                 self._fault("commit.after")
         except BaseException as error:  # a process boundary: every waiter learns of it

