@@ -33,7 +33,7 @@ from artelier.log.contract import Batch
 from artelier.log.places import label_of, open_store, verify_place
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
-from tests.log.postgres_server import PostgresServer, shared_server
+from artelier_lab.postgres_server import PostgresServer, shared_server
 
 ROOT = Path(__file__).parents[2]
 SALES = ROOT / "examples/data/sales"

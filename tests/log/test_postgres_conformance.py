@@ -8,7 +8,7 @@ import pytest
 
 from artelier.log import Store, View
 from artelier.testing.store_conformance import StoreConformance
-from tests.log.postgres_server import shared_server
+from artelier_lab.postgres_server import shared_server
 
 
 class TestPostgres(StoreConformance):

@@ -53,6 +53,9 @@ MEMBERS = {"artelier_offline", "artelier_migrate", "artelier_lab"}
 CORE = {"log", "ledger", "kernel"}
 CORE_THIRD_PARTIES = {"msgspec"}
 
+DRIVERS = {"artelier.log.postgres": {"psycopg"}}
+"""Third parties of one package in there: what it stores in."""
+
 
 def package_of(module: str) -> str:
     """`artelier.log.event` is in `log`; `artelier` itself is the package `root`."""
@@ -126,12 +129,13 @@ def _is_private(name: str) -> bool:
 def check_core_dependencies(root: Path) -> list[str]:
     """Every third party that the log, the ledger or the kernel imports, msgspec apart."""
     known = sys.stdlib_module_names | CORE_THIRD_PARTIES | {"artelier"}
+    drivers = {prefix: known | names for prefix, names in DRIVERS.items()}
     return [
         f"{source.where(item.node)} {source.module} imports {item.module}"
         for source in sources(root)
         if package_of(source.module) in CORE
         for item in imports(source)
-        if item.module.partition(".")[0] not in known
+        if item.module.partition(".")[0] not in drivers.get(source.module.rpartition(".")[0], known)
     ]
 
 

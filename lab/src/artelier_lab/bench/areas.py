@@ -69,6 +69,12 @@ def _scale(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any
     return bench_scale(quick=quick, directory=directory, progress=progress)
 
 
+def _stores(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier_lab.bench.stores import bench_stores
+
+    return bench_stores(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel,
     "context": _context,
@@ -79,6 +85,7 @@ AREAS: dict[str, Area] = {
     "pii": _pii,
     "economy": _economy,
     "scale": _scale,
+    "stores": _stores,
 }
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 

@@ -42,7 +42,10 @@ def find_binaries() -> Path | None:
 class PostgresServer:
     """A server on a socket in a folder of its own."""
 
-    def __init__(self, binaries: Path, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(
+        self, binaries: Path, settings: Mapping[str, str] = SETTINGS, *, parent: Path | None = None
+    ) -> None:
+        """`parent`: the folder that its data is in; without one, memory where there is such a folder."""
         # A socket's path has at most 107 bytes; the folder that tests use may be longer.
         self.folder = Path(
             tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -53,8 +56,19 @@ class PostgresServer:
             self._user = "nobody"
             shutil.chown(self.folder, "nobody")
         os.chmod(self.folder, 0o700)
+        self.data = self.folder / "data"
+        if parent is not None:
+            self.data = Path(tempfile.mkdtemp(prefix="pg-", dir=parent))
+            if self._user is not None:
+                shutil.chown(self.data, self._user)
         self._run(
-            "initdb", "-D", "data", "--auth=trust", "--username=artelier", "--no-sync", "--encoding=UTF8"
+            "initdb",
+            "-D",
+            str(self.data),
+            "--auth=trust",
+            "--username=artelier",
+            "--no-sync",
+            "--encoding=UTF8",
         )
         self.start()
 
@@ -77,19 +91,21 @@ class PostgresServer:
     def start(self) -> None:
         options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in self._settings.items())
         options += f" -k {self.folder}"
-        self._run("pg_ctl", "-D", "data", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+        self._run(
+            "pg_ctl", "-D", str(self.data), "-w", "-l", str(self.folder / "log"), "-o", options, "start"
+        )
 
     def stop(self, mode: str = "immediate") -> None:
-        self._run("pg_ctl", "-D", "data", "-w", "-m", mode, "stop")
+        self._run("pg_ctl", "-D", str(self.data), "-w", "-m", mode, "stop")
 
     def keep_copy(self) -> None:
         """Copy the data of a server that is stopped."""
-        self._run("cp", "-a", "data", "copy", where=Path("/bin"))
+        self._run("cp", "-a", str(self.data), "copy", where=Path("/bin"))
 
     def restore_copy(self) -> None:
         """Put the copy in the place of what a stopped server has written since."""
-        self._run("rm", "-rf", "data", where=Path("/bin"))
-        self._run("cp", "-a", "copy", "data", where=Path("/bin"))
+        self._run("rm", "-rf", str(self.data), where=Path("/bin"))
+        self._run("cp", "-a", "copy", str(self.data), where=Path("/bin"))
 
     def execute(self, address: str, sql: str) -> None:
         """Do to a database what nobody should."""
@@ -103,6 +119,7 @@ class PostgresServer:
         try:
             self.stop()
         finally:
+            shutil.rmtree(self.data, ignore_errors=True)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def make_database(self, options: str = "") -> str:
