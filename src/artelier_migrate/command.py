@@ -9,11 +9,12 @@ import typer
 from typer.core import TyperGroup
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import CliCall, file_of
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command, group
 from artelier.cli.plugin_commands import allowed_plugins
 from artelier.errors import NotFound
 from artelier.ids import check_world
+from artelier.log.places import exists
 from artelier.plugins import IMPORTER_POINT, Plugins
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ async def _written(
         plans = fail_reserved(plans)
 
     # A dry run leaves nothing behind, not even an empty database; a world is never made here.
-    if not Path(file_of(call.database)).exists():
+    if not exists(call.database):
         if world is not None:
             raise no_world(world)
         if dry_run:

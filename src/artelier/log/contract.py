@@ -1,4 +1,4 @@
-"""The store's contract: what SQLite gives now and PostgreSQL will give, proved by one conformance suite.
+"""The store's contract: what SQLite and PostgreSQL give, proved by one conformance suite.
 
 Atomicity   A batch is appended whole or not at all, over all its streams, blobs, views and leases.
 Ordering    Batches submitted by one process are applied in the order of submission. `seq` has no gaps per

@@ -1,4 +1,4 @@
-"""The promises of every store, as one test class; SQLite passes it, and so must any other implementation.
+"""The promises of every store, as one test class; SQLite and PostgreSQL pass it.
 
 class TestMyStore(StoreConformance):
     @pytest.fixture
