@@ -368,10 +368,12 @@ async def needed_by(desk: TenantScope, task: str) -> list[str]:
 
 
 GOAL_STATUS = """CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
- ELSE coalesce((SELECT CASE WHEN sum(s.status <> 'done') = 0 THEN 'completed'
-  WHEN sum(s.status = 'active') THEN 'running' WHEN sum(s.status = 'pending') THEN 'pending'
-  WHEN sum(s.status = 'failed') THEN 'failed' WHEN sum(s.status = 'blocked') THEN 'blocked'
-  WHEN count(*) THEN 'cancelled' END
+ ELSE coalesce((SELECT CASE WHEN count(*) = 0 THEN NULL
+  WHEN count(*) FILTER (WHERE s.status <> 'done') = 0 THEN 'completed'
+  WHEN count(*) FILTER (WHERE s.status = 'active') > 0 THEN 'running'
+  WHEN count(*) FILTER (WHERE s.status = 'pending') > 0 THEN 'pending'
+  WHEN count(*) FILTER (WHERE s.status = 'failed') > 0 THEN 'failed'
+  WHEN count(*) FILTER (WHERE s.status = 'blocked') > 0 THEN 'blocked' ELSE 'cancelled' END
   FROM (SELECT t.status FROM task_status t
    WHERE t.tenant = g.tenant AND t.mission = g.run AND t.parent = '' AND t.agent <> '') s), g.status) END"""
 """As `goal_status` for the mission whose run is `g`."""
@@ -589,7 +591,7 @@ SELECT t.tenant, t.task FROM tasks t INDEXED BY tasks_alone
    AND NOT EXISTS (SELECT 1 FROM task_dependencies d
      LEFT JOIN tasks b ON b.tenant = d.tenant AND b.task = d.before
      WHERE d.tenant = t.tenant AND d.task = t.task AND coalesce(b.ended, '') <> 'done')
-   AND NOT coalesce(r.is_imported, 0)
+   AND (r.run IS NULL OR NOT r.is_imported)
  ORDER BY t.position LIMIT ?
 """
 """Tasks that nobody has begun and that wait for nothing, and those of ended missions that were reopened."""
