@@ -378,3 +378,34 @@ def test_a_run_that_was_killed_goes_on_and_verifies(address: str, tmp_path: Path
     checked, _ = _artelier(address, "verify", "--head", report.head, cwd=tmp_path).communicate()
     assert checked.rstrip().endswith("ok")
     assert "truncation  excluded" in checked
+
+
+LOOKS = (
+    ("runs", "list"),
+    ("runs", "show", "goal"),
+    ("runs", "tree", "goal"),
+    ("runs", "cost", "goal"),
+    ("agents", "list"),
+    ("artifacts", "list"),
+    ("tasks", "list"),
+    ("skills", "list"),
+    ("schedule", "list"),
+    ("tenants", "list"),
+    ("memory", "list"),
+    ("doctor",),
+    ("gc", "--dry-run"),
+    ("head",),
+)
+"""Commands that people look at a mission with, all of which must answer."""
+
+
+def test_a_mission_and_what_people_look_at_it_with(address: str, tmp_path: Path) -> None:
+    goal = ("do", "Which three regions sold most?", "--run-id", "goal", "--workspace", str(SALES))
+
+    said, _ = _artelier(address, *goal, cwd=tmp_path).communicate()
+
+    assert "goal is completed" in said
+    looks = [_artelier(address, *words, cwd=tmp_path) for words in LOOKS]
+    answers = [look.communicate()[0] for look in looks]
+    assert [words for words, look in zip(LOOKS, looks, strict=True) if look.returncode] == [], answers
+    assert verify_place(address, VIEWS).findings == []

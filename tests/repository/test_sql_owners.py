@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.repository.sources import ROOT, Source, sources
+from tests.repository.sources import ROOT, Source, imports, sources
 
 CREATED = re.compile(r"\bCREATE\s+(?:VIRTUAL\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([a-z_]+)")
 PUBLISHED = re.compile(r"\bCREATE\s+TEMP\s+VIEW\s+IF\s+NOT\s+EXISTS\s+([a-z_]+)")
@@ -97,7 +97,6 @@ def test_a_planted_statement_on_another_packages_table_is_found(tmp_path: Path) 
 
 ENGINE = re.compile(r"\b(?:sqlite3|lastrowid|SqliteStore|artelier\.log\.sqlite)\b")
 KNOWS_THE_ENGINE = {
-    "artelier/app.py": "opens the store that a path names",
     "artelier/cli/completion.py": "reads names without the 100 ms of opening a kernel",
     "artelier/cli/doctor/command.py": "says which SQLite is here",
     "artelier/memory/sqlite.py": "is a file of memories, by name",
@@ -128,6 +127,38 @@ def test_only_the_log_knows_its_engine() -> None:
     found = check_engine(ROOT / "src")
 
     assert sorted(found) == sorted(KNOWS_THE_ENGINE)
+
+
+ENGINES = {"sqlite": "sqlite3", "postgres": "psycopg"}
+"""Folders of `log`, and the driver that nobody else in there imports."""
+
+
+def check_drivers(root: Path) -> list[str]:
+    """Modules of the log that import the driver of an engine and do not stand in its folder."""
+    return [
+        f"{source.path} imports {item.module}"
+        for source in sources(root)
+        if package_of(source) == "log"
+        for item in imports(source)
+        for folder, driver in ENGINES.items()
+        if item.module.partition(".")[0] == driver and folder not in source.path.parts
+    ]
+
+
+def test_half_of_the_log_knows_no_engine() -> None:
+    assert check_drivers(ROOT / "src") == []
+
+
+def test_a_driver_in_the_neutral_half_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "artelier" / "log"
+    (package / "sqlite").mkdir(parents=True)
+    (package / "sqlite" / "own.py").write_text("import sqlite3\n")
+    (package / "writer.py").write_text("import sqlite3\nfrom psycopg.rows import tuple_row\n")
+
+    assert check_drivers(tmp_path) == [
+        "artelier/log/writer.py imports sqlite3",
+        "artelier/log/writer.py imports psycopg.rows",
+    ]
 
 
 def test_a_module_that_names_the_engine_is_found(tmp_path: Path) -> None:

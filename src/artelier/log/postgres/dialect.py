@@ -20,6 +20,7 @@ _EVERYWHERE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bIS (?=\?|\w+\.)"), "IS NOT DISTINCT FROM "),
     # A recursion ends by its depth; PostgreSQL takes no other bound in there.
     (re.compile(r"(WITH RECURSIVE .*UNION ALL .*) LIMIT \d+\)", re.DOTALL), r"\1)"),
+    (re.compile(r"\bLIMIT \?"), "LIMIT nullif(?::bigint, -1)"),
     (re.compile(r"[\w.]+ IN \(\)"), "FALSE"),
     (re.compile(r"\bAS INTEGER\)"), "AS BIGINT)"),
     (re.compile(r"^CREATE TEMP VIEW IF NOT EXISTS"), "CREATE OR REPLACE TEMP VIEW"),
