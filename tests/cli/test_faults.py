@@ -159,7 +159,7 @@ def test_bad_json_is_refused_before_anything_happens(shell: Shell, words: list[s
         ["runs", "list", "--tenant", "no spaces"],
         ["fork", "x", "--with", "nothing"],
         ["resume", "x", "--limit", "usd=5"],
-        ["--db", "postgresql://host/db", "runs", "list"],
+        ["--db", "mysql://host/db", "runs", "list"],
     ],
     ids=" ".join,
 )

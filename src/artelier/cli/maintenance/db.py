@@ -5,7 +5,7 @@ from __future__ import annotations
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 
-app = group("db", help="Look after the database.")
+app = group("db", help="Look after the database file.")
 
 
 @command(app, name="migrate", example="artelier db migrate --db state.db")
