@@ -142,8 +142,7 @@ class Kernel:
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
-        `path`: a path, `sqlite:///...`, `:memory:`, or `postgresql://...` with the extra `postgres`.
-        `models`: names or prefixes to ports, laid over the
+        `path`: a path, `sqlite:///...`, `:memory:` or `postgresql://...`. `models`: ports by name, over the
         built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
