@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -58,7 +58,7 @@ def _register(holder: typer.Typer, name: str) -> None:
         if world is not None:
             check_world(world)
         read = Plugins(call.settings.plugins).load(IMPORTER_POINT, name)
-        plans: list[Plan] = read(folder, include_disabled=include_disabled)
+        plans = cast("list[Plan]", read(folder, include_disabled=include_disabled))
         outcomes = await _written(call, plans, world, dry_run=dry_run, overwrite=overwrite)
         counts = {status: sum(one.status == status for one in outcomes) for status in STATUSES}
         if call.as_json:
