@@ -611,7 +611,14 @@ def test_an_author_edits_what_was_said_without_touching_a_file(say: Say, provide
         "--json",
     )
     told = objects(ran)
-    assert told[3] == {"turns": 2, "derived_runs": ["c/r000003"]}
+    assert told[3] == {
+        "turns": 2,
+        "derived_runs": ["c/r000003"],
+        "erased_runs": ["c/r000003"],
+        "derived_artifacts": [],
+        "is_erased": True,
+        "is_cleaned": True,
+    }
     assert told[4] == {"title": "The long evening"}
     assert [(one["turn"], one["variant"]) for one in told[5]["items"]] == [(1, 1)]
     assert [(one["turn"], one["user"], one["text"]) for one in told[6]["turns"]] == [
@@ -642,3 +649,31 @@ def test_several_characters_and_files_of_other_programs(say: Say, provider: Prov
     assert shown == [("Ann", "Hello, Bob", "Bob", "one"), ("", "", "Mira", "two"), ("", "", "Bob", "three")]
     assert say("/speak Dora").code == 6
     assert say("/group loudest").code == 2
+
+
+def test_an_operation_is_run_again_over_what_it_saw(say: Say, provider: Provider) -> None:
+    provider.says("one")
+    say("I am calm", "--profile", "rp-basic", "--char", "Mira")
+    seen, again, current = objects(say("/debug 1 dice", "/again dice", "/again 1 dice current", "--json"))
+    assert seen["operations"][0]["scope"]["text"] == "I am calm"
+    assert (again["status"], again["operation_id"], again["is_current"]) == ("done", "dice", False)
+    assert again["value"] == current["value"], "the same draws of chance"
+    assert current["run_id"].endswith("/again-0002") and current["is_current"]
+    wrong = say("/again")
+    assert wrong.code == 2 and "[TURN] OPERATION [current]" in wrong.err
+    shown = say("/again dice").out
+    assert "dice at before_main_llm, again: done" in shown and "would change" in shown
+
+
+def test_the_model_drafts_words_and_quick_replies_are_said(say: Say, provider: Provider) -> None:
+    provider.says("one", "I open the door.", "two", "I wait.", "three")
+    say("hello", "--char", "Mira")
+    kept, drafted, listed = objects(say("/quick Onward Let us go on.", "/impersonate", "/quick", "--json"))
+    assert kept == listed == {"quick_replies": [{"label": "Onward", "text": "Let us go on."}]}
+    assert (drafted["text"], drafted["run_id"]) == ("I open the door.", "c/draft-000001")
+    said, again, turns = objects(say("/quick Onward", "/impersonate say", "/turns", "--json"))
+    assert (said["text"], again["text"]) == ("two", "three")
+    assert [one["user"] for one in turns["turns"]] == ["hello", "Let us go on.", "I wait."]
+    assert all(one["user_tokens"] > 0 for one in turns["turns"])
+    assert say("/quick Nothing").code != 0
+    assert say("/quick-remove Onward", "/quick", "--json").code == 0

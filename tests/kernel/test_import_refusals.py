@@ -510,9 +510,12 @@ class Meanwhile:
         self._kernel = kernel
         self._happens = happens
 
-    async def add_key(self, tenant: str, secret: bytes) -> DataKey:
+    async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         await self._happens()
-        return await self._kernel.store.add_key(tenant, secret)
+        return await self._kernel.store.add_key(tenant, secret, is_part=is_part)
+
+    async def gone_key(self, tenant: str) -> int:
+        return await self._kernel.store.gone_key(tenant)
 
 
 @pytest.mark.parametrize("what", ["run", "cap", "file"])

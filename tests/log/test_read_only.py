@@ -109,6 +109,7 @@ def test_a_database_of_an_earlier_version_without_the_right_to_write_is_read(tmp
         with closing(sqlite3.connect(path)) as db:
             db.execute("DROP INDEX runs_awake")
             db.execute("DROP TABLE tenant_positions")
+            db.execute("ALTER TABLE keys DROP COLUMN parent")
             db.execute("PRAGMA user_version = 4")
             db.execute("PRAGMA journal_mode = DELETE")
         path.chmod(0o444)

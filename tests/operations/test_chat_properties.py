@@ -42,6 +42,8 @@ class Turn:
     above: Node | None
     words: str
     is_hidden: bool = False
+    was: list[str] = field(default_factory=list[str])
+    """Words that were revised."""
     nodes: list[Node] = field(default_factory=list["Node"])
     """The asked one first, then the variants."""
 
@@ -71,6 +73,7 @@ class Evening(RuleBasedStateMachine):
         self.heads: dict[str, Node | None] = {"main": None}
         self.all: list[Node] = []
         self.prompts: dict[str, bytes] = {}
+        self.revised = 0
         self.gone: set[str] = set()
         """Words that stand nowhere any more."""
 
@@ -255,12 +258,14 @@ class Evening(RuleBasedStateMachine):
         if found is None or not (found[1].reply if is_reply else found[1].turn.words):
             return
         name, node = found
-        text = f"revised{len(self.all)}.{len(self.gone)}"
+        self.revised += 1
+        text = f"revised{self.revised}."
         role = "assistant" if is_reply else "user"
         self.runner.run(self._session(name).revise(text, turn=node.turn.number, role=role))
         if is_reply:
             node.reply = text
         else:
+            node.turn.was.append(node.turn.words)
             node.turn.words = text
 
     @rule(pick=choice, at=choice, is_reply=st.booleans(), hidden=st.booleans())
@@ -283,11 +288,25 @@ class Evening(RuleBasedStateMachine):
         assert len(done.derived_runs) >= len([one for one in node.turn.nodes if one.reply]) > 0
         for one in node.turn.nodes:
             one.is_deleted, one.reply = True, ""
-        if node.turn.words.startswith("words"):
-            self.gone.add(node.turn.words)
+        assert done.is_erased
+        for run_id in done.derived_runs:  # they were shown the words
+            self.prompts.pop(run_id, None)
+        canaries = [one for one in (*node.turn.was, node.turn.words) if one]
+        self.gone.update(canaries)
+        found = self.runner.run(self._find(canaries))
+        assert found == [], "deleted words are in the database"
         for branch, head in self.heads.items():
             if head in node.turn.nodes:
                 self.heads[branch] = self._present_above(node.turn.above)
+
+    async def _find(self, canaries: list[str]) -> list[tuple[str, str]]:
+        """Look for words in every byte of the store, and in all content that can be read (it is packed)."""
+        files = [file for file in Path(self.folder.name).iterdir() if file.is_file()]
+        texts = {file.name: file.read_bytes() for file in files}
+        store = self.kernel.store
+        for (name,) in await store.query("SELECT name FROM blobs"):
+            texts[name.hex()] = (await store.blobs("default", [name])).get(name, b"")
+        return [(where, one) for where, text in texts.items() for one in canaries if one.encode() in text]
 
     # What must hold
 

@@ -81,7 +81,7 @@ async def keep_result(artifacts: Artifacts, core: RunCore, key: str, content: by
         "kind": "document",
         "content": content.decode(),
         "provenance": Provenance(run_id=core.run_id, step=key),
-        "key": core.key,
+        "key": core.shared_key,
         **more,
     }
     try:

@@ -364,7 +364,7 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
                 kind="document",
                 content=result.text,
                 provenance=Provenance(run_id=run.id, step=result.key),
-                key=core.key,
+                key=core.shared_key,
             )
         except (Conflict, InvalidRequest, NotFound, Refused):
             pass  # the id is somebody else's: the result stands without an artifact

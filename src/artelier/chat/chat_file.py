@@ -98,6 +98,11 @@ class ChatFile(Belongings):
         """See `Belongings`: an artifact that a run wrote may be here already."""
         return True
 
+    @property
+    def erased_parts(self) -> str:
+        """See `Belongings`: messages that were deleted."""
+        return f"part:{self._stream}"
+
     def gives_way(self, local: str) -> bool:
         """See `Belongings`: a tenant that has a profile or a lorebook of that name goes on with its own."""
         return self.owns(local.removeprefix("artifact:")) if local.startswith("artifact:") else False

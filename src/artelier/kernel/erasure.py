@@ -8,6 +8,7 @@ Read next: `log/erasure.py`, also for what `verify` holds against the events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
@@ -45,9 +46,10 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.log.blobs import name_blob
-from artelier.log.queries import newest_key, placeholders_of, subject_keys, tenant_leases
+from artelier.log.queries import newest_key, placeholders_of, stored_bytes, subject_keys, tenant_leases
 
 if TYPE_CHECKING:
+    from artelier.kernel.run_limits import Opening
     from artelier.log import DataKey
 
 
@@ -76,6 +78,9 @@ class Erasure:
 
 
 RUNS_TOLD = 100
+
+SHRED_BYTES_MAX = 512 * 1024 * 1024
+"""Of a file that is written anew for a part of a stream: others wait for about a second (guess)."""
 
 ATTEMPTS_MAX = 5
 """How often what is to be erased is measured anew because it has changed meanwhile (a guess)."""
@@ -190,6 +195,43 @@ async def _take(
     await store.erase(wanted, record=Batch(appends=[append], guard=_Undriven(services, wanted)))
 
 
+async def erase_parts(
+    services: Services, store: Store, record: StreamAppend, keys: Sequence[int], *, by: str
+) -> bool:
+    """Append events that say that a part of their stream is deleted, and erase what is under its keys.
+
+    Both are one transaction. Returns whether no byte of it is left in the file: not if another process reads
+    an older state, or if the file is too large to be written anew beside other work; `artelier gc` does that.
+    Shapes: `keys` are rows of `part_keys`. Errors: those of `append`.
+    """
+    tenant = record.stream.tenant
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        upto_key = await newest_key(store)
+        wanted = Erasing(tenant=tenant, keys=tuple(sorted(keys)), upto_key=upto_key)
+        size = await store.measure(wanted)
+        data = ContentErased(
+            keys=wanted.keys,
+            what=f"part:{record.stream.local}",
+            blobs=size.blobs,
+            upto_key=upto_key,
+            stream=record.stream.local,
+        )
+        said = StreamAppend(tenant_stream(tenant), [Draft(data, services.clock.now_us(), by)])
+        try:
+            await store.erase(replace(wanted, expected=size), record=Batch(appends=[record, said]))
+            break
+        except Conflict as error:
+            if not isinstance(error.expected, Wiped) or attempt == ATTEMPTS_MAX:
+                raise
+    if await stored_bytes(store) > SHRED_BYTES_MAX:
+        return False
+    try:
+        await store.shred()
+    except StoreLocked:
+        return False
+    return True
+
+
 async def collect(services: Services, store: Store, *, dry: bool = False) -> Collected:
     """Remove content that nothing refers to. Errors: `MissingKey` without the vault key of sealed content.
 
@@ -281,12 +323,23 @@ class _Undriven:
         return is_keyed(tx, self._wanted.tenant, run, self._wanted.keys)
 
 
-async def take_key(core: RunCore, subject: str, parent: RunCore | None, key_id: int | None) -> int | None:
-    """Have a new run store under the key of its subject, or of its parent's; the row of that in `keys`.
+async def take_keys(core: RunCore, opening: Opening) -> tuple[int | None, int | None]:
+    """Have a new run store under the key of its subject, and its record under one that can be erased alone.
 
-    `key_id` is that of what it goes on from. Errors: `Conflict` for another subject than that, or than
-    the parent's; `Erased`.
+    Each is its parent's if that has one; they are returned as rows of `keys`. Errors: `Conflict` for another
+    subject than that of its parent, or of what it goes on from; `Erased`.
     """
+    key_id = await _take_key(core, opening.subject, opening.parent, opening.key_id)
+    core.shared_key, part, parent = core.key, opening.part_key_id, opening.parent
+    if parent is not None and parent.key.key_id != parent.shared_key.key_id:
+        part = parent.key.key_id
+    if part is not None:
+        core.key = await _alive(core.store, core.tenant.id, part)
+    return key_id, part
+
+
+async def _take_key(core: RunCore, subject: str, parent: RunCore | None, key_id: int | None) -> int | None:
+    """`key_id` is that of what it goes on from."""
     if parent is not None:
         above = await run_key(core.services.store, core.tenant.id, parent.run_id)
         if above is not None and key_id not in (None, above):

@@ -72,6 +72,8 @@ class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     """Version of Artelier that started it."""
     key_id: int | None = None
     """The row of `keys` under which its content is stored, if it is a subject's; else the tenant's."""
+    part_key_id: int | None = None
+    """The row of `keys` of its record alone, below that of its subject or its tenant; None if it has none."""
     pii_rules: int = 1
     """How values are looked for where personal data is replaced: 2 also where they are encoded or parted."""
 

@@ -238,6 +238,9 @@ class Opening:
     `privacy/erasure.py`)."""
     key_id: int | None = None
     """The subject's key that what it goes on from is stored under; a new run shares it."""
+    part_key_id: int | None = None
+    """A key below that one, or below the tenant's, that a new run's own record is stored under: it can be
+    erased alone. Runs below the new one share it."""
     compensating: bool = False
     """What an ended run has done is undone: it takes these steps, and stays what it is."""
 

@@ -401,6 +401,8 @@ class ContentErased(EventData, frozen=True, kw_only=True, omit_defaults=True):
     values: int = 0
     upto_key: int | None = None
     """The newest key that this may have reached. None: recorded by an older version, which did not say."""
+    stream: str = ""
+    """Of keys of parts: the stream whose own deletion this was, such as `session:tavern`."""
 
 
 IMPORTED = "import"

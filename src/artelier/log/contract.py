@@ -327,12 +327,29 @@ class Store(Protocol):
         """The key that a stored blob was named with; None if blob or key is not there."""
         ...
 
+    async def part_keys(self, tenant: str, below: DataKey, *, count: int) -> list[DataKey]:
+        """Make keys for parts of what is stored under a key, each of which can be erased alone.
+
+        They go with the subject of that key, or with its tenant. Errors: `Erased` if it is gone.
+        """
+        ...
+
+    async def part_key_of(self, tenant: str, name: bytes) -> DataKey | None:
+        """The key that a stored blob was named with, if it is one of `part_keys`; else None."""
+        ...
+
     async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
         """A key by its row in `keys`; None if that is gone. `key_id` None is the key of plain names."""
         ...
 
-    async def add_key(self, tenant: str, secret: bytes) -> DataKey:
-        """Keep the key that names imported content; the same secret is kept once."""
+    async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
+        """Keep the key that names imported content; the same secret is kept once. `is_part`: it is one of
+        `part_keys`.
+        """
+        ...
+
+    async def gone_key(self, tenant: str) -> int:
+        """Return a row of `keys` that is gone: what an import says of content that was erased before."""
         ...
 
     async def subject_names(self, tenant: str, subject: str) -> tuple[str, ...]:
@@ -342,7 +359,8 @@ class Store(Protocol):
         ...
 
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
-        """The subject's key that a stored blob was named with; None if it is no subject's, or gone."""
+        """The subject's key that a stored blob was named with, or that its own stands below; None if it is no
+        subject's, or gone."""
         ...
 
     def erasures(self) -> int:

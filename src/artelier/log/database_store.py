@@ -70,6 +70,11 @@ _CONTENT = (
 
 
 _MAKE_KEY = "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?) RETURNING key_id"
+_MAKE_IMPORTED_PART = "INSERT INTO keys(tenant, subject, secret, parent) VALUES (?, ?, ?, 0) RETURNING key_id"
+_MAKE_PART = (
+    "INSERT INTO keys(tenant, subject, secret, parent) SELECT tenant, subject, ?, coalesce(parent, key_id)"
+    " FROM keys WHERE key_id = ? AND tenant = ? RETURNING key_id"
+)
 
 
 def event_from_row(row: Row) -> Event:
@@ -387,8 +392,29 @@ class DatabaseStore(ABC):
 
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
         rows = self._rows(
-            "SELECT b.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+            "SELECT k.key_id, k.secret FROM blobs b JOIN keys o ON o.key_id = b.key_id"
+            " JOIN keys k ON k.key_id = coalesce(o.parent, o.key_id)"
             f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{IMPORTED}'",
+            (name, tenant),
+        )
+        return self.keyring.key(tenant, *rows[0]) if rows else None
+
+    async def part_keys(self, tenant: str, below: DataKey, *, count: int) -> list[DataKey]:
+        if below.key_id is None:
+            return [below] * count
+        stored = [self.keyring.seal_key(self._entropy(SECRET_BYTES)) for _ in range(count)]
+        rows = await self._writer.call(
+            lambda db: [db.one(_MAKE_PART, (one, below.key_id, tenant)) for one in stored]
+        )
+        made = [row[0] for row in rows if row is not None]
+        if len(made) < count:
+            raise Erased("what this would be stored under was erased", got=f"key {below.key_id}")
+        return [self.keyring.key(tenant, id_, one) for id_, one in zip(made, stored, strict=True)]
+
+    async def part_key_of(self, tenant: str, name: bytes) -> DataKey | None:
+        rows = self._rows(
+            "SELECT b.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+            " WHERE b.name = ? AND b.tenant = ? AND k.parent IS NOT NULL",
             (name, tenant),
         )
         return self.keyring.key(tenant, *rows[0]) if rows else None
@@ -403,12 +429,16 @@ class DatabaseStore(ABC):
         rows = self._rows("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
         return self.keyring.key(tenant, key_id, rows[0][0]) if rows else None
 
-    async def add_key(self, tenant: str, secret: bytes) -> DataKey:
-        """Keep the key that names imported content; the same secret is kept once."""
+    async def gone_key(self, tenant: str) -> int:
+        return await self._writer.call(lambda db: erasure.move_counter(db, tenant))
+
+    async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         stored = self.keyring.seal_key(secret)
 
         def add(db: Database) -> int:
             row = db.one("SELECT key_id FROM keys WHERE tenant = ? AND secret = ?", (tenant, stored))
+            if row is None and is_part:
+                row = db.one(_MAKE_IMPORTED_PART, (tenant, IMPORTED, stored))
             row = row or db.one(_MAKE_KEY, (tenant, IMPORTED, stored))
             assert row is not None
             return row[0]

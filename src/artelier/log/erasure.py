@@ -75,12 +75,17 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
     for condition, parameters in _values(wanted):
         db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
     # The counter of keys moves: that is how other processes learn that what they remember may be gone.
-    moved = db.one(
-        "INSERT INTO keys(tenant, subject, secret) VALUES (?, NULL, ?) RETURNING key_id", (wanted.tenant, b"")
-    )
-    assert moved is not None
-    db.execute("DELETE FROM keys WHERE key_id = ?", moved)
+    move_counter(db, wanted.tenant)
     return done
+
+
+def move_counter(db: Database, tenant: str) -> int:
+    """Make a key and drop it; its number, which no other ever gets."""
+    (moved,) = db.only(
+        "INSERT INTO keys(tenant, subject, secret) VALUES (?, NULL, ?) RETURNING key_id", (tenant, b"")
+    )
+    db.execute("DELETE FROM keys WHERE key_id = ?", (moved,))
+    return moved
 
 
 def _keys(db: Database, wanted: Erasing) -> list[int]:

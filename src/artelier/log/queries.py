@@ -227,6 +227,73 @@ async def subject_keys(store: Store, tenant: str, subject: str) -> tuple[int, ..
     return tuple(key_id for (key_id,) in rows)
 
 
+async def part_keys_of(store: Store, tenant: str, names: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the rows in `keys` of those of these contents that can be erased as a part, by name.
+
+    Cost: a query for each 500.
+    """
+    found: dict[bytes, int] = {}
+    for start in range(0, len(names), 500):
+        some = names[start : start + 500]
+        rows = await store.query(
+            "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+            f" WHERE b.name IN ({_marks(some)}) AND b.tenant = ? AND k.parent IS NOT NULL",
+            (*some, tenant),
+        )
+        found.update((bytes(name), key_id) for name, key_id in rows)
+    return found
+
+
+PARTS_SINCE = 6
+"""The schema in which keys stand below others."""
+
+
+async def are_parts(store: Store, tenant: str, names: Sequence[bytes]) -> bool:
+    """Return True if all of these contents that are still there can be erased as a part."""
+    for start in range(0, len(names), 500):
+        some = names[start : start + 500]
+        rows = await store.query(
+            "SELECT 1 FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+            f" WHERE b.name IN ({_marks(some)}) AND b.tenant = ? AND k.parent IS NULL LIMIT 1",
+            (*some, tenant),
+        )
+        if rows:
+            return False
+    return True
+
+
+async def part_keys_in(store: Store, tenant: str) -> frozenset[int]:
+    """Return the rows in `keys` of a tenant under which content can be erased as a part."""
+    if store.schema_version < PARTS_SINCE:
+        return frozenset()  # a file of an older version that cannot be written
+    rows = await store.query("SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,))
+    return frozenset(key_id for (key_id,) in rows)
+
+
+async def content_key(store: Store, tenant: str, name: bytes) -> int | None:
+    """Return the row of the key that a content was stored under, though it may be gone."""
+    rows = await store.query("SELECT key_id FROM blobs WHERE name = ? AND tenant = ?", (name, tenant))
+    return rows[0][0] if rows else None
+
+
+async def contents_under(store: Store, tenant: str, key_ids: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Return key and name of all that is stored under some keys. Cost: one scan of the contents for 500."""
+    found: list[tuple[int, bytes]] = []
+    for start in range(0, len(key_ids), 500):
+        some = key_ids[start : start + 500]
+        rows = await store.query(
+            f"SELECT key_id, name FROM blobs WHERE key_id IN ({_marks(some)}) AND tenant = ?", (*some, tenant)
+        )
+        found.extend((key_id, bytes(name)) for key_id, name in rows)
+    return found
+
+
+async def stored_bytes(store: Store) -> int:
+    """Return the bytes of all content before compression. Cost: one scan of the contents."""
+    rows = await store.query("SELECT coalesce(sum(size), 0) FROM blobs")
+    return int(rows[0][0])
+
+
 async def newest_key(store: Store) -> int:
     """Return the row of the newest key ever made, dropped or not; 0 without one."""
     rows = await store.query("SELECT made FROM key_counter")

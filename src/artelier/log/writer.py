@@ -499,7 +499,8 @@ class Writer:
 
     def _check_keys(self, blobs: Sequence[Blob]) -> None:
         """Nothing is written under a key that somebody has dropped meanwhile: nobody could erase it again."""
-        for key_id in {blob.key_id for blob in blobs} - self._live_keys:
+        stored = {blob.key_id for blob in blobs if blob.packed != (ERASED, b"")}
+        for key_id in stored - self._live_keys:
             if key_id is None:
                 continue
             if self._db.one("SELECT 1 FROM keys WHERE key_id = ?", (key_id,)) is None:

@@ -425,6 +425,8 @@ class VariantDeleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
     branch: str
     node: int
+    erases: bool = False
+    """Whether what the run that replied has recorded goes with it: then nothing goes on from that."""
 
 
 @event("branch.deleted")

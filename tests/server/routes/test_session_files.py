@@ -93,5 +93,14 @@ def test_only_operators_see_what_operations_saw_and_why_they_failed_in_full(tmp_
             refused(await served.eve.get("/sessions/c/debug", params=run), 404)
             told = good(await served.ada.get("/sessions/c/debug", params=run))
             assert "TOPSECRET77" in json.dumps(told["operations"])
+            seen = {**run, "operation": "secret"}
+            refused(await served.vic.get("/sessions/c/debug/scope", params=seen), 403, "access_denied")
+            assert good(await served.ada.get("/sessions/c/debug/scope", params=seen))["text"] == "Hi"
+            wish = {**run, "operation_id": "broken"}
+            refused(await served.vic.post("/sessions/c/debug/again", json=wish), 403, "access_denied")
+            refused(await served.eve.post("/sessions/c/debug/again", json=wish), 404)
+            trial = good(await served.ada.post("/sessions/c/debug/again", json=wish))
+            assert trial["status"] == "error" and trial["run_id"] == f"{run['run_id']}/again-0001"
+            assert trial["scope"]["art"]["x"]["value"] == "TOPSECRET77" and trial["message"]
 
     play(run())

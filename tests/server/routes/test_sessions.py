@@ -436,7 +436,14 @@ def test_messages_are_revised_hidden_and_deleted_through_http(tmp_path: Path) ->
             shown = good(await ada.post("/sessions/c/hide", json={"turn": 2, "role": "user"}))
             assert [one["is_hidden"] for one in shown["turns"]] == [False, False, True, False]
             gone = good(await ada.post("/sessions/c/delete", json={"turn": 3}))
-            assert gone == {"turns": 2, "derived_runs": ["c/r000003"]}
+            assert gone == {
+                "turns": 2,
+                "derived_runs": ["c/r000003"],
+                "erased_runs": ["c/r000003"],
+                "derived_artifacts": [],
+                "is_erased": True,
+                "is_cleaned": True,
+            }
             labeled = good(await ada.post("/sessions/c/label", json={"title": "Tavern", "archived": True}))
             assert labeled == {"title": "Tavern", "archived": True}
             (line,) = good(await ada.get("/sessions"))["items"]
@@ -451,7 +458,29 @@ def test_messages_are_revised_hidden_and_deleted_through_http(tmp_path: Path) ->
             )
             refused(await ada.post("/sessions/c/revise", json={"turn": 9, "text": "x"}), 404, "not_found")
             refused(await ada.post("/sessions/c/delete-branch", json={"branch": "main"}), 409, "conflict")
-            assert (await ada.delete("/sessions/c")).status_code == 204
+            gone = good(await ada.delete("/sessions/c"))
+            assert gone["is_erased"] and gone["is_cleaned"] and "c/r000001" in gone["erased_runs"]
             refused(await ada.get("/sessions/c"), 404, "not_found")
+
+    play(scenario())
+
+
+def test_drafts_and_quick_replies_come_over_http(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            ada = served.ada
+            await _said(ada, "a")
+            draft = good(await ada.post("/sessions/c/impersonate", json={}))
+            assert draft["run_id"] == "c/draft-000001" and draft["text"]
+            kept = [{"label": "Go on", "text": "Tell me more."}]
+            changed = good(await ada.patch("/sessions/c", json={"quick_replies": kept}))
+            assert changed["quick_replies"] == kept
+            shown = good(await ada.get("/sessions/c"))
+            assert shown["settings"]["quick_replies"] == kept
+            assert len(shown["turns"]) == 2 and shown["turns"][1]["user_tokens"] == 1
+            assert shown["turns"][1]["variants"][0]["tokens"] >= 2
+            refused(await ada.patch("/sessions/c", json={"quick_replies": [{"label": "x"}]}), 422)
+            refused(await served.vic.post("/sessions/c/impersonate", json={}), 403)
+            refused(await served.eve.post("/sessions/c/impersonate", json={}), 404)
 
     play(scenario())

@@ -64,14 +64,22 @@ class DeletedChat(NotFound):
 async def chat_key(store: Store, tenant: str, chat: str) -> DataKey | None:
     """The key of the subject that a chat is about: that of its settings. None for no subject, or no chat.
 
-    Errors: `Erased` for a chat that was erased.
+    Errors: `Erased` for a chat that was erased; `NotFound` for one that was deleted.
     """
-    rows = await store.query("SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat))
+    rows = await store.query(
+        "SELECT settings, deleted FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
+    )
     if not rows:
         return None
+    if rows[0][1]:
+        raise _deleted_error(chat)
     if await store.key_of(tenant, blob_name(rows[0][0])) is None:
         raise Erased(f"chat {chat!r} was erased", hint="Begin another chat.")
     return await store.subject_key_of(tenant, blob_name(rows[0][0]))
+
+
+def _deleted_error(chat: str) -> DeletedChat:
+    return DeletedChat(f"chat {chat!r} was deleted", hint="Begin a chat of another id.")
 
 
 async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
@@ -86,7 +94,7 @@ async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
         )
     found = ChatRow(**dict(zip(names, rows[0], strict=True)))
     if found.deleted:
-        raise DeletedChat(f"chat {chat!r} was deleted", hint="Begin a chat of another id.")
+        raise _deleted_error(chat)
     return found
 
 

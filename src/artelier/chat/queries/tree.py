@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from artelier.chat.queries.artifacts import Chain, chains, record_seen
 from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text, shown_text, speaker_name
-from artelier.chat.rows.nodes import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of
+from artelier.chat.rows.nodes import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
 from artelier.operations.events import ReplyPart, Seen
@@ -118,22 +118,108 @@ async def newest_below(store: Store, chat: int, node: int) -> int:
     return rows[0][0] or node
 
 
-async def derived_runs(store: Store, chat: int, column: str, number: int) -> tuple[int, tuple[str, ...]]:
-    """How many nodes of a turn (or one node) say something, and the runs that made them or came after them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doomed:
+    """The nodes that a deletion takes, and those that stay and were said after them."""
 
-    `column`: `turn` or `node`. Cost: O(nodes below).
-    """
+    nodes: tuple[Node, ...]
+    is_turns: bool
+    """Whether whole turns go, with the person's words."""
+    below: frozenset[int] = frozenset()
+    runs_below: tuple[str, ...] = ()
+    """The runs that made the nodes below, in order."""
+
+    @property
+    def count(self) -> int:
+        """How many of the nodes were still there."""
+        return sum(not node.deleted for node in self.nodes)
+
+
+_BELOW = (
+    "WITH RECURSIVE below(node, is_first) AS (SELECT node, 1 FROM chat_nodes WHERE chat = ? AND {column} = ?"
+    " UNION SELECT n.node, 0 FROM below JOIN chat_nodes n ON n.chat = ? AND n.parent = below.node) "
+)
+
+
+async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doomed:
+    """Return the nodes of a turn, or one node. `column`: `turn` or `node`. Cost: O(nodes below)."""
     rows = await store.query(
-        "WITH RECURSIVE below(node, run) AS (SELECT node, run FROM chat_nodes"
-        f" WHERE chat = ? AND {column} = ?"
-        " UNION SELECT n.node, n.run FROM below JOIN chat_nodes n ON n.chat = ? AND n.parent = below.node)"
-        " SELECT DISTINCT run FROM below WHERE run <> '' ORDER BY run",
-        (chat, number, chat),
+        f"{_BELOW.format(column=column)}{_NODES}, below.is_first FROM below JOIN chat_nodes n"
+        " ON n.chat = ? AND n.node = below.node ORDER BY n.node",
+        (chat, number, chat, chat),
     )
-    count = await store.query(
-        f"SELECT count(*) FROM chat_nodes WHERE chat = ? AND {column} = ? AND deleted = 0", (chat, number)
+    nodes = [(node_of(row[:-1]), row[-1]) for row in rows]
+    below = [node for node, is_first in nodes if not is_first]
+    return Doomed(
+        nodes=tuple(node for node, is_first in nodes if is_first),
+        is_turns=column == "turn",
+        below=frozenset(node.node for node in below),
+        runs_below=tuple(sorted({node.run for node in below if node.run})),
     )
-    return count[0][0], tuple(row[0] for row in rows)
+
+
+async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
+    """Return the nodes of the turns that a branch shows and no other. Cost: O(turns of the branches)."""
+    rows = await store.query(
+        "WITH RECURSIVE up(node, parent, turn, own) AS (SELECT n.node, n.parent, n.turn, b.name = ?"
+        " FROM chat_branches b JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head WHERE b.chat = ?"
+        " UNION SELECT n.node, n.parent, n.turn, up.own FROM up JOIN chat_nodes n ON n.chat = ?"
+        " AND n.node = up.parent)"
+        " SELECT turn FROM up GROUP BY turn HAVING min(own) = 1 ORDER BY turn LIMIT 1",
+        (branch, chat, chat),
+    )
+    if not rows:
+        return Doomed(nodes=(), is_turns=True)
+    found = await doomed_nodes(store, chat, "turn", rows[0][0])
+    below = [await node_row(store, chat, node) for node in sorted(found.below)]
+    return Doomed(nodes=(*found.nodes, *below), is_turns=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Versions of artifacts once some nodes are gone."""
+
+    tags: frozenset[tuple[str, str]]
+    """Run and tag of those that nodes stand on which stay."""
+    left: tuple[BlobRef, ...]
+    """Values of runs of which none is stood on any more."""
+
+
+async def standing_versions(store: Store, chat: int, doomed: Doomed) -> Standing:
+    """Return which versions are needed once some nodes are gone, and which are not.
+
+    Cost: O(nodes and versions of the chat).
+    """
+    gone = {node.node for node in doomed.nodes}
+    rows = await store.query("SELECT node, other, state, deleted FROM chat_nodes WHERE chat = ?", (chat,))
+    others, states = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
+    waiting = [row[0] for row in rows if row[0] not in gone and not row[3]]
+    heads: set[int] = set()
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node not in states:
+            continue
+        seen.add(node)
+        heads.update(versions_in(states[node]))
+        waiting.append(others[node])
+    arts = {
+        id_: (prev, run, tag, value)
+        for id_, prev, run, tag, value in await store.query(
+            "SELECT id, prev, run, tag, value FROM chat_art WHERE chat = ?", (chat,)
+        )
+    }
+    found: set[int] = set()
+    while heads:
+        id_ = heads.pop()
+        if id_ in arts and id_ not in found:
+            found.add(id_)
+            heads.add(arts[id_][0])
+    needed = {arts[id_][1] for id_ in found}
+    return Standing(
+        tags=frozenset((arts[id_][1], arts[id_][2]) for id_ in found),
+        left=tuple(BlobRef(value) for _, run, _, value in arts.values() if run not in needed),
+    )
 
 
 async def profiles_used(store: Store, chat: int) -> list[str]:

@@ -165,6 +165,8 @@ def delete_variant(event: Applied, tx: Tx) -> None:
         head = first.node
     else:
         head = _present_above(event, tx, node.parent)
+    if data.erases:
+        _forget_recorded(tx, node, "user")
     _move_heads(event, tx, "node", node.node, head=head)
     tx.execute(f"UPDATE chat_nodes SET {_EMPTY} WHERE chat = ? AND node = ?", (node.chat, node.node))
 

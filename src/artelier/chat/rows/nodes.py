@@ -137,6 +137,11 @@ class Node:
         return tuple(getattr(self, name) for name in COLUMNS)
 
 
+def versions_in(state: str) -> tuple[int, ...]:
+    """Return the rows of the versions that a state is made of."""
+    return tuple(_state(state).values())
+
+
 COLUMNS = tuple(Node.__dataclass_fields__)
 SELECT = "SELECT " + ", ".join(f"n.{name}" for name in COLUMNS) + " FROM chat_nodes n"
 _INSERT = f"INSERT INTO chat_nodes VALUES ({', '.join('?' * len(COLUMNS))})"
@@ -329,6 +334,16 @@ def waiting(event: Applied, tx: Tx, name: str, run: str) -> dict[str, Any]:
 def run_name(chat: str, number: int) -> str:
     """Return what the runs of a chat are called, from 1."""
     return f"{chat}/r{number:06d}"
+
+
+def draft_name(chat: str, number: int) -> str:
+    """Return what the runs of a chat are called that write words for the person, from 1."""
+    return f"{chat}/draft-{number:06d}"
+
+
+def draft_range(chat: str) -> tuple[str, str]:
+    """Return two texts between which the ids of all these runs stand."""
+    return f"{chat}/draft-", f"{chat}/draft."
 
 
 def take_run(event: Applied, tx: Tx, run: str) -> None:

@@ -29,9 +29,11 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store
 from artelier.operations.events import ReplyPart
+from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from artelier.chat.session.event_stream import RunEvent
+    from artelier.chat.session.operation_trial import OperationTrial
     from artelier.chat.session.run_report import TurnReport
     from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
@@ -59,6 +61,11 @@ class Variant:
     speaker: str = ""
     """What the one was called who said it; empty if that is not recorded."""
 
+    @property
+    def tokens(self) -> int:
+        """Estimate of its text."""
+        return estimate_tokens(self.text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
@@ -78,6 +85,11 @@ class Turn:
     """True if later prompts leave the person's words out."""
     persona: str = ""
     """What the person was called who said them; empty if that is not recorded."""
+
+    @property
+    def user_tokens(self) -> int:
+        """Estimate of the person's words."""
+        return estimate_tokens(self.user)
 
     @property
     def text(self) -> str:
@@ -184,6 +196,11 @@ class ChatReader:
         self.desk = desk
         self.chat_id = chat_id
         self.branch_name = cs.check_name(branch, what="branch")
+
+    @property
+    def actor(self) -> str:
+        """Who acts in the chat's name; empty for its principal."""
+        return self._by
 
     @property
     def store(self) -> Store:
@@ -422,6 +439,30 @@ class ChatReader:
 
         await self._check_own(run_id)
         return await show_run(self.desk, run_id, internal=internal)
+
+    async def scope_of(self, run_id: str, operation_id: str, *, hook: str = "") -> dict[str, Any]:
+        """The names that an operation of a turn saw, or would have seen; for operators alone.
+
+        `hook`: for one that stands at both. Errors: `NotFound`, `Erased`; `Conflict` before the turn's end.
+        """
+        from artelier.chat.session.operation_trial import scope_of
+
+        await self._check_own(run_id)
+        return await scope_of(self.desk, run_id, operation_id, hook=hook)
+
+    async def run_operation(
+        self, run_id: str, operation_id: str, *, hook: str = "", current: bool = False
+    ) -> OperationTrial:
+        """Run an operation of a turn again over what it saw, in a run of its own; for operators alone.
+
+        Nothing of the chat changes. `current`: as the profile has it now, not as the turn had it.
+        Errors: as `scope_of`; `InvalidRequest` for one that calls a tool which acts outside.
+        """
+        from artelier.chat.session.operation_trial import run_again
+
+        await self._check_own(run_id)
+        by = self._by or (await self.settings()).principal
+        return await run_again(self.desk, run_id, operation_id, hook=hook, current=current, by=by)
 
     async def _check_own(self, run_id: object) -> None:
         chat, _, number = str(run_id).rpartition("/r")

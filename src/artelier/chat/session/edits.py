@@ -1,10 +1,10 @@
-"""Writing to a chat: one batch over the chat as it stands, and what an author changes of what was said."""
+"""Writing to a chat: one batch over the chat as it stands, edits of what was said, turns from elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key
@@ -13,9 +13,23 @@ from artelier.chat.session import settings as cs
 from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
-from artelier.log import Batch, Blob, BlobRef, DataKey, Draft, EventData, StreamAppend, prepared_blob
+from artelier.log import (
+    Batch,
+    Blob,
+    BlobRef,
+    DataKey,
+    Draft,
+    EventData,
+    StreamAppend,
+    blob_name,
+    prepared_blob,
+)
 from artelier.operations import events as ev
 from artelier.pii.vault import escape_json
+from artelier.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from artelier.chat.chat_interchange import ForeignTurn
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""
@@ -23,17 +37,6 @@ TITLE_CHARS_MAX = 200
 SEARCHED_MAX = 20_000
 """Messages that one search looks at, the newest first."""
 ROLES = ("user", "assistant")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """What a deletion took out of a chat, and what was made of it before."""
-
-    turns: int
-    """Turns, or replies of one, that are gone."""
-    derived_runs: tuple[str, ...]
-    """Runs whose record still has the words: those that replied, and later ones that were shown them.
-    `artelier erase` reaches them through the chat's subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +81,13 @@ class ChatEdits(ChatReader):
         """
         words = self._escape_placeholders(cs.said_text(text))
         blobs: list[Blob] = []
-        ref = await self._keep_json(words, blobs)
 
         async def choose() -> EventData:
             node = await self._shown_node(turn)
-            return ev.MessageRevised(branch=self.branch_name, node=node.node, role=_role(role), text=ref)
+            key = await self._message_key(node, _role(role))
+            blobs.clear()
+            ref = await self._keep_json(words, blobs, key=key)
+            return ev.MessageRevised(branch=self.branch_name, node=node.node, role=role, text=ref)
 
         await self._append_with_retry(choose, blobs=blobs)
 
@@ -104,70 +109,6 @@ class ChatEdits(ChatReader):
 
             await self._append_with_retry(choose)
 
-    async def delete_turn(self, turn: int | None = None) -> Deleted:
-        """Delete a turn with all its variants, the newest if none is named; the turns after it stay.
-
-        The branch's state goes back to before the turn only if it was the newest.
-        Errors: `NotFound`; `Conflict` while a run is at work on it, or on what comes after it.
-        """
-        deleted = Deleted(turns=0, derived_runs=())
-
-        async def choose() -> EventData:
-            nonlocal deleted
-            node = await self._shown_node(turn)
-            deleted = await self._measure("turn", node.turn)
-            return ev.TurnDeleted(branch=self.branch_name, turn=node.turn)
-
-        await self._append_with_retry(choose)
-        return deleted
-
-    async def delete_variant(self, turn: int | None = None, variant: int | None = None) -> Deleted:
-        """Delete one reply of a turn, the selected one if none is named; the nearest other takes its place.
-
-        Errors: as `delete_turn`; `Conflict` if turns were said after this reply.
-        """
-        deleted = Deleted(turns=0, derived_runs=())
-
-        async def choose() -> EventData:
-            nonlocal deleted
-            node = await self._shown_node(turn)
-            if variant is not None:
-                node = await tree.variant_row(self.store, node, cs.whole(variant, "variant"))
-            deleted = await self._measure("node", node.node)
-            return ev.VariantDeleted(branch=self.branch_name, node=node.node)
-
-        await self._append_with_retry(choose)
-        return deleted
-
-    async def delete_branch(self, name: str) -> None:
-        """Delete another branch, with the turns that no branch shows then.
-
-        Errors: `NotFound`; `Conflict` for `main`, for the branch that is open here, and while it is busy.
-        """
-        if name == self.branch_name:
-            raise Conflict(
-                f"branch {name!r} is the one that is open here", hint="Go to another branch first."
-            )
-
-        async def choose() -> EventData:
-            await chats.branch_of(self.store, await self.row(), name)
-            return ev.BranchDeleted(branch=name)
-
-        await self._append_with_retry(choose)
-
-    async def delete_chat(self) -> None:
-        """Delete the chat: no list shows it, nothing goes on with it, and its id is not used again.
-
-        The records of its runs stay; they go with the chat's subject (`artelier erase --subject`).
-        Errors: `NotFound`; `Conflict` while a run of it has not ended.
-        """
-
-        async def choose() -> EventData:
-            await self.row()
-            return ev.ChatDeleted()
-
-        await self._append_with_retry(choose)
-
     async def rename(self, title: str) -> None:
         """Give the chat a title; an empty one takes it away. Its id stays.
 
@@ -181,7 +122,8 @@ class ChatEdits(ChatReader):
                 got=repr(title)[:80],
             )
         blobs: list[Blob] = []
-        ref = await self._keep_json(self._escape_placeholders(given), blobs) if given else None
+        own = await self.store.part_key_of(self.desk.id, blob_name((await self.row()).settings))
+        ref = await self._keep_json(self._escape_placeholders(given), blobs, key=own) if given else None
 
         async def choose() -> EventData:
             return ev.ChatLabeled(title=ref, archived=bool((await self.row()).archived))
@@ -236,10 +178,12 @@ class ChatEdits(ChatReader):
             raise NotFound(f"branch {self.branch_name!r} of chat {self.chat_id!r} has no turn yet")
         return await tree.node_row(self.store, (await self.row()).id, node)
 
-    async def _measure(self, column: str, number: int) -> Deleted:
-        chat = (await self.row()).id
-        turns, runs = await tree.derived_runs(self.store, chat, column, number)
-        return Deleted(turns=turns, derived_runs=runs)
+    async def _message_key(self, node: Node, role: str) -> DataKey | None:
+        """Return the key that a message is erased by; None for one that goes with its chat alone."""
+        if role == "user":
+            node = await tree.node_row(self.store, node.chat, node.turn)
+        parts = node.user_parts() if role == "user" else node.reply_parts()
+        return await self.store.part_key_of(self.desk.id, blob_name(parts[0].text)) if parts else None
 
     async def _node_of(self, turn: int | None) -> int:
         """The node of a turn on this branch; 0 for turn 0 of a chat without a greeting."""
@@ -257,6 +201,44 @@ class ChatEdits(ChatReader):
                 return 0
             raise
         return node.node
+
+    # Turns from elsewhere
+
+    async def import_turns(self, turns: list[dict[str, Any]]) -> int:
+        """Add turns of another conversation at the end of the branch, as data; how many there were.
+
+        Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,
+        speaker: name}`; the last four may be left out.
+        Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
+        """
+        from artelier.chat.chat_interchange import batches
+
+        for page in batches(turns):
+            blobs: list[Blob] = []
+            size = sum(turn.nodes for turn in page)
+            keys = iter(await self.store.part_keys(self.desk.id, await self._key(), count=size))
+            listed = [await self._import_turn(turn, blobs, keys) for turn in page]
+            data = ev.TurnsImported(branch=self.branch_name, turns=tuple(listed))
+            await self._append(data, blobs=blobs)
+        return len(turns)
+
+    async def _import_turn(
+        self, turn: ForeignTurn, blobs: list[Blob], keys: Iterator[DataKey]
+    ) -> ev.ImportedTurn:
+        texts = [turn.user or "", turn.variants[turn.selected] if turn.variants else ""]
+        words = next(keys)
+        user = None if turn.user is None else self._escape_placeholders(turn.user)
+        replies = [(text, next(keys)) for text in self._escape_placeholders(turn.variants)]
+        speaker = replies[0][1] if replies else words
+        return ev.ImportedTurn(
+            user=None if user is None else await self._keep_json(user, blobs, key=words),
+            variants=tuple([await self._keep_json(text, blobs, key=key) for text, key in replies]),
+            selected=turn.selected,
+            hidden=turn.hidden,
+            persona=await self._keep_json(turn.persona, blobs, key=words) if turn.persona else None,
+            speaker=await self._keep_json(turn.speaker, blobs, key=speaker) if turn.speaker else None,
+            tokens=sum(map(estimate_tokens, texts)),
+        )
 
     # Writing
 
@@ -282,15 +264,20 @@ class ChatEdits(ChatReader):
         key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
         return key or await self.store.data_key(self.desk.id)
 
-    async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
-        ref, blob = await prepared_blob(self.desk.id, await self._key(), content)
+    async def _part_key(self) -> DataKey:
+        """Make a key for a message, which can be erased alone."""
+        return (await self.store.part_keys(self.desk.id, await self._key(), count=1))[0]
+
+    async def _keep(self, content: bytes, blobs: list[Blob], *, key: DataKey | None = None) -> BlobRef:
+        """`key`: what it is stored under, if not under the chat's."""
+        ref, blob = await prepared_blob(self.desk.id, key or await self._key(), content)
         blobs.append(blob)
         return ref
 
-    async def _keep_json(self, value: object, blobs: list[Blob]) -> BlobRef:
+    async def _keep_json(self, value: object, blobs: list[Blob], *, key: DataKey | None = None) -> BlobRef:
         from artelier.kernel.prompt.manifest import encode_json
 
-        return await self._keep(encode_json(value), blobs)
+        return await self._keep(encode_json(value), blobs, key=key)
 
     def _contention_error(self) -> ArtelierError:
         return Conflict(

@@ -14,9 +14,8 @@ from artelier.chat.session.settings import UNSET, StoredChatSettings
 from artelier.chat.session.turns import ChatTurns
 from artelier.chat.turn.lorebooks import read_book
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
-from artelier.log import Blob, EventData, check_subject
+from artelier.log import Blob, EventData, blob_name, check_subject
 from artelier.operations import events as ev
-from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from artelier.chat.foreign_files import ForeignFile
@@ -136,10 +135,12 @@ class Session(ChatTurns):
         settings = await self._check_settings(empty, wished)
         blobs: list[Blob] = []
         name = str(settings.char.get("name") or "") if greetings else ""
+        own, *keys = await self.store.part_keys(self.desk.id, await self._key(), count=1 + len(greetings))
+        said = zip(greetings, keys, strict=True)
         opened = ev.ChatOpened(
-            settings=await self._keep(settings.encode(), blobs),
-            greetings=tuple([await self._keep_json(text, blobs) for text in greetings]),
-            speaker=await self._keep_json(name, blobs) if name else None,
+            settings=await self._keep(settings.encode(), blobs, key=own),
+            greetings=tuple([await self._keep_json(text, blobs, key=key) for text, key in said]),
+            speaker=await self._keep_json(name, blobs, key=own) if name else None,
         )
         try:
             await self._append(opened, blobs=blobs, seq=0)
@@ -172,20 +173,7 @@ class Session(ChatTurns):
         `profile=None` takes the profile away; other names are params of the main call, None takes one back.
         Errors: as for `open`.
         """
-        names = (
-            "profile",
-            "model",
-            "user",
-            "char",
-            "group",
-            "speaks",
-            "system",
-            "note",
-            "lorebooks",
-            "history_max",
-            "deadline_s",
-        )
-        own = {name: wished.pop(name) for name in names if name in wished}
+        own = {name: wished.pop(name) for name in cs.CHANGEABLE if name in wished}
         await self._change({**own, "params": wished or UNSET})
 
     async def _change(self, wished: dict[str, Any]) -> None:
@@ -193,7 +181,8 @@ class Session(ChatTurns):
         changed = await self._check_settings(settings, wished)
         if changed != settings:
             blobs: list[Blob] = []
-            data = ev.ChatChanged(settings=await self._keep(changed.encode(), blobs))
+            own = await self.store.part_key_of(self.desk.id, blob_name((await self.row()).settings))
+            data = ev.ChatChanged(settings=await self._keep(changed.encode(), blobs, key=own))
             await self._append(data, blobs=blobs)
 
     # Branches and variants
@@ -307,35 +296,3 @@ class Session(ChatTurns):
             await self.change(**changes)
         await self.import_turns(list(found.turns))
         return found
-
-    async def import_turns(self, turns: list[dict[str, Any]]) -> int:
-        """Add turns of another conversation at the end of the branch, as data; how many there were.
-
-        Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,
-        speaker: name}`; the last four may be left out.
-        Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
-        """
-        from artelier.chat.chat_interchange import batches
-
-        for page in batches(turns):
-            blobs: list[Blob] = []
-            listed = [await self._import_turn(turn, blobs) for turn in page]
-            data = ev.TurnsImported(branch=self.branch_name, turns=tuple(listed))
-            await self._append(data, blobs=blobs)
-        return len(turns)
-
-    async def _import_turn(self, turn: Any, blobs: list[Blob]) -> ev.ImportedTurn:
-        texts = [turn.user or "", turn.variants[turn.selected] if turn.variants else ""]
-        return ev.ImportedTurn(
-            user=None
-            if turn.user is None
-            else await self._keep_json(self._escape_placeholders(turn.user), blobs),
-            variants=tuple(
-                [await self._keep_json(text, blobs) for text in self._escape_placeholders(turn.variants)]
-            ),
-            selected=turn.selected,
-            hidden=turn.hidden,
-            persona=await self._keep_json(turn.persona, blobs) if turn.persona else None,
-            speaker=await self._keep_json(turn.speaker, blobs) if turn.speaker else None,
-            tokens=sum(map(estimate_tokens, texts)),
-        )

@@ -33,6 +33,13 @@ _CHAT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+class QuickReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Words that a person says at one press."""
+
+    label: str
+    text: str
+
+
 class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a chat as they are stored."""
 
@@ -50,6 +57,8 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     system: str = ""
     note: dict[str, Any] = {}
     """The author's note `{prompt, depth, role}`; empty for none."""
+    quick_replies: tuple[QuickReply, ...] = ()
+    """In the order in which they are offered."""
     lorebooks: tuple[str, ...] = ()
     """Refs; that of the character is in `char`."""
     params: dict[str, Any] = {}
@@ -81,6 +90,23 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
         return content
 
 
+CHANGEABLE = (
+    "profile",
+    "model",
+    "user",
+    "char",
+    "group",
+    "speaks",
+    "system",
+    "note",
+    "quick_replies",
+    "lorebooks",
+    "history_max",
+    "deadline_s",
+)
+"""Settings that can be changed by name; other names are params of the main call."""
+
+
 def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) -> StoredChatSettings:
     """Settings with some of them replaced; `UNSET` ones stay. Errors: `InvalidRequest`, `UnknownModel`.
 
@@ -108,11 +134,44 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             fields[name] = "" if value is None else checked_text(value, what="system prompt")
         elif name == "note":
             fields[name] = author_note(value)
+        elif name == "quick_replies":
+            fields[name] = quick_replies(value)
         else:
             fields[name] = value
     if fields.get("group") and "char" not in fields:
         fields["char"] = fields["group"][0]
     return msgspec.structs.replace(settings, **fields)
+
+
+QUICK_REPLIES_MAX = 50
+LABEL_CHARS_MAX = 60
+
+
+def quick_replies(value: object) -> tuple[QuickReply, ...]:
+    """Return quick replies of a list of `{label, text}`; none for None. Errors: `InvalidRequest`."""
+    if value is None:
+        return ()
+    try:
+        found = msgspec.convert(value, tuple[QuickReply, ...], from_attributes=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InvalidRequest(
+            "quick replies", expected="a list of {label, text}", got=str(error)[:200]
+        ) from None
+    if len(found) > QUICK_REPLIES_MAX:
+        raise InvalidRequest("quick replies", expected=f"at most {QUICK_REPLIES_MAX}", got=len(found))
+    for one in found:
+        said_text(one.text)
+        is_label = 0 < len(one.label) <= LABEL_CHARS_MAX and one.label.isprintable()
+        if not is_label or one.label.strip() != one.label:
+            raise InvalidRequest(
+                "label of a quick reply",
+                expected=f"1 to {LABEL_CHARS_MAX} characters in one line",
+                got=repr(one.label)[:80],
+            )
+    labels = [one.label for one in found]
+    if len(set(labels)) < len(labels):
+        raise InvalidRequest("labels of quick replies", expected="each once", got=", ".join(labels)[:200])
+    return found
 
 
 NOTE_DEPTH_MAX = 10_000

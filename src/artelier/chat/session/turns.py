@@ -12,27 +12,29 @@ import msgspec
 from artelier.artifacts.media.inspection import inspect_medium, keep_medium
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import left_unbegun
-from artelier.chat.rows.nodes import Node, run_name
+from artelier.chat.rows.nodes import NODES_PER_EVENT, Node, run_name
 from artelier.chat.session import settings as cs
-from artelier.chat.session.edits import ATTEMPTS_MAX, ChatEdits
+from artelier.chat.session.deletion import ChatDeletions
+from artelier.chat.session.edits import ATTEMPTS_MAX
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.chat.turn.speakers import SpeakerChoice, choose, names_of
 from artelier.chat.turn.turn_config import CARD_RULES, TurnJob, chat_of
-from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
+from artelier.chat.turn.turn_events import session_stream
+from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, record_keys, recorded_job
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.tenants.registry import TenantScope
-from artelier.log import Blob
+from artelier.log import Blob, DataKey
 from artelier.operations import events as ev
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    pass
+    from artelier.chat.session.impersonation import DraftedWords
 
 _TRIGGERS = ("generate", "regenerate", "speak", "continue", "resume")
 
 
-class ChatTurns(ChatEdits):
+class ChatTurns(ChatDeletions):
     """The part of `Session` that asks for replies."""
 
     # Turns
@@ -98,6 +100,17 @@ class ChatTurns(ChatEdits):
         run_id, job = await self._ask("continue", deadline_s=deadline_s, params=params)
         return await drive(self.desk, run_id, job)
 
+    async def impersonate(self, *, deadline_s: float | None = None, **params: Any) -> DraftedWords:
+        """Have the model write the person's next message: a draft, which nobody has said yet.
+
+        It is a run beside the turns; operations do not run, and nothing of the chat changes.
+        Errors: `External` if the model wrote nothing; as `generate`, but also while a run is at work.
+        """
+        from artelier.chat.session.impersonation import draft_words
+
+        checked = cs.checked_params(params) if params else {}
+        return await draft_words(self, params=checked, deadline_ms=cs.deadline_ms(deadline_s))
+
     async def ask(
         self,
         text: str = "",
@@ -153,7 +166,8 @@ class ChatTurns(ChatEdits):
 
     async def _start_only(self, run_id: str, job: TurnJob) -> None:
         """Begin a run that was asked for and never started, so that it can be ended."""
-        opened = self.desk.run(run_id, loop="chat", model=job.model, settings=job.settings())
+        keys = await record_keys(self.desk, run_id, chat=job.chat)
+        opened = self.desk.run(run_id, loop="chat", model=job.model, settings=job.settings(), **keys)
         with suppress(asyncio.CancelledError):
             async with opened:
                 raise asyncio.CancelledError
@@ -237,7 +251,8 @@ class ChatTurns(ChatEdits):
         if attachments and not (trigger == "generate" and text):
             raise InvalidRequest("attachments are shown with the words of a new turn", got=trigger)
         blobs: list[Blob] = []
-        shown = [await self._attach(one, blobs) for one in attachments]
+        words = await self._part_key()
+        shown = [await self._attach(one, blobs, key=words) for one in attachments]
         profile, ref = await cs.profile_of(self.desk, settings)
         is_plain = profile is None or not profile.enabled
         await self._begin_left()
@@ -270,7 +285,7 @@ class ChatTurns(ChatEdits):
                 picks_speaker=choice.is_open,
             )
             try:
-                await self._append_asked(job, run_id, settings, seq=seq, shown=blobs)
+                await self._append_asked(job, run_id, settings, seq=seq, shown=blobs, key=words)
             except SequenceConflict:
                 continue
             self.desk.services.at("turn.asked")
@@ -298,7 +313,14 @@ class ChatTurns(ChatEdits):
         return choose(settings.group, settings.speaks, wished=wished, words=said, last=last, seed=run_id)
 
     async def _append_asked(
-        self, job: TurnJob, run_id: str, settings: StoredChatSettings, *, seq: int, shown: Sequence[Blob]
+        self,
+        job: TurnJob,
+        run_id: str,
+        settings: StoredChatSettings,
+        *,
+        seq: int,
+        shown: Sequence[Blob],
+        key: DataKey,
     ) -> None:
         blobs = list(shown)
         is_new, is_wordless = job.trigger == "generate", job.trigger == "generate" and not job.text
@@ -307,20 +329,20 @@ class ChatTurns(ChatEdits):
             branch=job.branch,
             run=run_id,
             trigger=job.trigger,
-            settings=await self._keep_json(job.settings(), blobs),
-            text=await self._keep_json(job.text, blobs) if is_new and job.text else None,
+            settings=await self._keep_json(job.settings(), blobs, key=key),
+            text=await self._keep_json(job.text, blobs, key=key) if is_new and job.text else None,
             tokens=estimate_tokens(job.text) if is_new else 0,
-            persona=await self._keep_json(persona, blobs) if is_new and persona else None,
+            persona=await self._keep_json(persona, blobs, key=key) if is_new and persona else None,
             is_wordless=is_wordless,
             process=self.desk.services.process,
         )
         await self._append(asked, blobs=blobs, seq=seq)
 
-    async def _attach(self, content: bytes, blobs: list[Blob]) -> dict[str, Any]:
+    async def _attach(self, content: bytes, blobs: list[Blob], *, key: DataKey) -> dict[str, Any]:
         """Return the piece of a message that shows a medium. Errors: `InvalidRequest`, `BrokenMedium`."""
         facts = await inspect_medium(content)
         escape = self.desk.services.escape_placeholders
-        kept = await keep_medium(self.desk.id, await self._key(), facts, escape=escape)
+        kept = await keep_medium(self.desk.id, key, facts, escape=escape)
         blobs += kept.blobs
         return msgspec.to_builtins(kept.medium.part)
 
@@ -328,9 +350,18 @@ class ChatTurns(ChatEdits):
         """Return what the person showed with the words that are replied to once more."""
         if trigger != "regenerate" or head is None:
             return ()
-        asked = await tree.node_row(self.store, head.chat, head.turn)
-        job = await recorded_job(self.desk, asked.run) if asked.run else None
-        return job.attachments if job is not None else ()
+        asked = await self._asked(head.turn)
+        if asked is None:
+            return ()
+        settings = await blob_json(self.desk.services, self.desk.id, asked.settings)
+        return TurnJob.from_stored(settings).attachments
+
+    async def _asked(self, turn: int) -> ev.TurnAsked | None:
+        """Return the event that began a turn; None for a greeting and a turn from elsewhere."""
+        stream = session_stream(self.desk.id, self.chat_id)
+        found = await self.store.read(stream, after=turn // NODES_PER_EVENT - 1, limit=1)
+        data = found[0].decode() if found else None
+        return data if isinstance(data, ev.TurnAsked) else None
 
     async def _words(self, head: Node | None, trigger: str, text: str) -> str:
         """The words that are replied to."""

@@ -26,6 +26,10 @@ HISTORY_MAX = 200
 """Messages that a prompt shows at most, if its budget allows."""
 
 
+IMPERSONATE = "impersonate"
+"""The trigger of a draft of the person's words, which is no turn."""
+
+
 class SpeakerRule(StrEnum):
     """The rule by which the next speaker of a group is chosen. A speaker that is named comes first always."""
 

@@ -14,7 +14,8 @@ from artelier.chat.turn.main_call import MainCall
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
-from artelier.log import Blob, BlobRef, Draft, EventData, Stream, StreamAppend
+from artelier.kernel.prompt.manifest import encode_json
+from artelier.log import Blob, BlobRef, DataKey, Draft, EventData, Stream, StreamAppend, make_blob
 from artelier.operations import events as ev
 from artelier.operations.graph.effects import AppliedEffect, Turned
 from artelier.ports.model import ChatMessage
@@ -50,12 +51,17 @@ def reports(
     return tuple(listed), blobs
 
 
-def changes_of(core: RunCore, turned: Turned, blobs: list[Blob]) -> tuple[ev.ArtifactUpdate, ...]:
-    """The new values of persisted artifacts, in order of commit; their content goes to `blobs`."""
+def changes_of(
+    core: RunCore, turned: Turned, blobs: list[Blob], *, key: DataKey | None = None
+) -> tuple[ev.ArtifactUpdate, ...]:
+    """The new values of persisted artifacts, in order of commit; their content goes to `blobs`.
+
+    `key`: what they are stored under, if not under the run's.
+    """
     changes: list[ev.ArtifactUpdate] = []
     for operation, effect, value in turned.written:
-        ref, more = core.keep_json(value)
-        blobs.extend(more)
+        ref, blob = make_blob(core.tenant.id, key or core.key, encode_json(value))
+        blobs.append(blob)
         changes.append(
             ev.ArtifactUpdate(
                 tag=effect.tag,
@@ -84,6 +90,14 @@ class Chronicle:
         """What the one is called who replies."""
         self.is_group = False
         """True if prompts show names before messages: then no reply stands there as the model gave it."""
+        self._reply_key = self._state_key = run.core.key
+
+    async def take_keys(self) -> None:
+        """Have the reply, and what the operations change, stored under keys that can be erased alone."""
+        core = self._run.core
+        if core.actor is not None and core.key.key_id != core.shared_key.key_id:
+            keys = await core.store.part_keys(core.tenant.id, core.shared_key, count=2)
+            self._reply_key, self._state_key = keys
 
     def _note(self, data: EventData, blobs: list[Blob]) -> None:
         core = self._run.core
@@ -91,12 +105,12 @@ class Chronicle:
         core.writer.note_aside(StreamAppend(self._stream, [draft]), blobs)
 
     def _keep(self, value: object, blobs: list[Blob]) -> BlobRef:
-        ref, more = self._run.core.keep_json(value)
-        blobs.extend(more)
+        ref, blob = make_blob(self._run.core.tenant.id, self._reply_key, encode_json(value))
+        blobs.append(blob)
         return ref
 
     def _changes(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.ArtifactUpdate, ...]:
-        return changes_of(self._run.core, turned, blobs)
+        return changes_of(self._run.core, turned, blobs, key=self._state_key)
 
     def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.ReplyPart, ...]:
         said = turned.user

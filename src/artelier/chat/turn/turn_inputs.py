@@ -11,7 +11,7 @@ from artelier.chat.turn.turn_config import GROUP_RULES, TurnJob
 from artelier.errors import RunEnded
 from artelier.kernel import Renderer, Run, run_row
 from artelier.kernel.queries.steps import find_step
-from artelier.log import Blob, BlobRef, decode_stored
+from artelier.log import Blob, BlobRef, decode_stored, make_blob
 from artelier.operations import events as ev
 from artelier.operations.graph.scope import Art, ArtState, Version
 from artelier.operations.profile.operation_profile import OperationProfile
@@ -83,7 +83,8 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     profile = None
     if job.profile:
         stored, _ = await read_profile(desk, job.profile, by=job.principal or "operator")
-        profile, blob = core.keep(parse_with_content(stored)[1])
+        # Many turns share it: it is no part of the record that goes with one of them.
+        profile, blob = make_blob(run.tenant_id, core.shared_key, parse_with_content(stored)[1])
         blobs.append(blob)
     said: list[BlobRef] = []
     for message in stood.said:

@@ -7,7 +7,7 @@ changes of the chat is in two batches: at the barrier, and at the commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from artelier.chat.turn.main_call import (
     people_of,
 )
 from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
-from artelier.chat.turn.turn_config import TurnJob
+from artelier.chat.turn.turn_config import IMPERSONATE, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
 from artelier.context import assemble
@@ -95,13 +95,20 @@ class TurnState:
     """The recorded reply of the main call."""
 
 
-async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | None = None) -> None:
+Watch = Callable[[Hooked, "TurnParts"], None]
+
+
+async def drive_turn(
+    run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | None = None, watch: Watch | None = None
+) -> None:
     """Drive a turn to its end. `desk` is the kernel bound to the tenant; None in a replay.
 
+    `watch` is told of each hook before its operations run.
     Errors: Flow, when a command, a wait or a limit ends the drive before that.
     """
     try:
         turn = await TurnParts.begin(run, job, desk=desk, sink=sink)
+        turn.watch = watch
     except RunStopped:
         if desk is not None:
             await _note_plan(run, job, desk)
@@ -132,6 +139,7 @@ class TurnParts:
         self.chronicle.persona = name_said(found.settings, "user", is_group=bool(found.speaker))
         self.chronicle.speaker = name_said(found.settings, "char", is_group=bool(found.speaker))
         self.chronicle.is_group = bool(found.speaker)
+        self.watch: Watch | None = None
         self._sink = sink
         self._plan: OperationPlan = plan(
             self.profile, trigger=job.trigger, turn=found.turn, tokens=found.tokens, marks=found.marks
@@ -155,6 +163,7 @@ class TurnParts:
         read = await run.receipt(ev.SessionRead, make, key="session")
         found = await with_speaker(run, job, await found_from(run, job, read))
         turn = cls(run, job, found, sink, desk)
+        await turn.chronicle.take_keys()
         await turn.record_plan()
         return turn
 
@@ -236,6 +245,8 @@ class TurnParts:
             self._around(), self._plan.before, state.turned.state, self._situation(text=self.job.text), {}
         )
         self._hooked.add(BEFORE)
+        if self.watch is not None:
+            self.watch(hooked, self)
         self._last = replace(state, before=tuple(await hooked.run_all()))
         return self._last
 
@@ -309,7 +320,10 @@ class TurnParts:
         lore = replace(lore, at_depth=(*noted, *lore.at_depth))
         places = lore.around(places, is_replaced=turned.replaced)
         tail = afterword(found.settings, self.people, self.macros)
-        if job.trigger != "continue":
+        if job.trigger == IMPERSONATE:
+            asked = wording("impersonate-1").replace("{user}", self._user_name).strip()
+            tail.append(Section(tag=IMPERSONATE, text=asked, sources=("impersonate-1",), pinned=True))
+        elif job.trigger != "continue":
             tail.extend(request_to_speak(found, has_words=job.has_words))
         else:
             tail.append(Section(tag="continue", text=wording("continue-1"), sources=("continue-1",)))
@@ -393,6 +407,8 @@ class TurnParts:
             self._rag,
         )
         self._hooked.add(AFTER)
+        if self.watch is not None:
+            self.watch(hooked, self)
         self._last = replace(state, after=tuple(await hooked.run_all()))
         return self._last
 

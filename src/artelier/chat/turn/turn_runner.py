@@ -19,7 +19,7 @@ from artelier.chat.turn.turn_events import join_texts
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
 from artelier.kernel.queries.content import blob_json, shown_fields, shown_json
-from artelier.kernel.queries.runs import RunRow
+from artelier.kernel.queries.runs import RunRow, find_run
 from artelier.kernel.run.context import is_final
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store
@@ -210,7 +210,6 @@ async def _drive(desk: TenantScope, run_id: str, job: TurnJob, *, on_wait: str) 
     async def sink(delta: Delta) -> None:
         live.add(tenant, run_id, delta.text)
 
-    key = await chat_key(desk.services.store, tenant, job.chat)
     opened = desk.run(
         run_id,
         loop=LOOP,
@@ -220,7 +219,7 @@ async def _drive(desk: TenantScope, run_id: str, job: TurnJob, *, on_wait: str) 
         principal=f"chat:{job.chat}",
         conversation=job.chat,
         on_wait=on_wait,
-        key_id=None if key is None else key.key_id,
+        **await record_keys(desk, run_id, chat=job.chat),
     )
     async with opened as run:
         if is_final(run.status):
@@ -230,6 +229,21 @@ async def _drive(desk: TenantScope, run_id: str, job: TurnJob, *, on_wait: str) 
             await drive_turn(run, job, desk=desk, sink=sink)
         finally:
             live.end(tenant, run_id)
+
+
+async def record_keys(desk: TenantScope, run_id: str, *, chat: str) -> dict[str, int | None]:
+    """Return the keys that a turn's run is opened with: its chat's, and one of its own if it is new.
+
+    Errors: `Erased` for a chat that was erased.
+    """
+    store, tenant = desk.services.store, desk.id
+    key, part = await chat_key(store, tenant, chat), None
+    if await find_run(store, tenant, run_id) is None:
+        (part,) = await store.part_keys(tenant, key or await store.data_key(tenant), count=1)
+    return {
+        "key_id": None if key is None else key.key_id,
+        "part_key_id": None if part is None else part.key_id,
+    }
 
 
 async def has_ended(desk: TenantScope, run_id: str) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from artelier.cli.chat.slash import number, slash
 from artelier.cli.command import read_attachments
 from artelier.cli.display import count
-from artelier.errors import InvalidRequest
+from artelier.errors import InvalidRequest, NotFound
+from artelier.money import format_usd
 
 if TYPE_CHECKING:
+    from artelier.chat.session.deletion import Deleted
     from artelier.cli.chat.conversation import Talk
 
 
@@ -21,6 +25,55 @@ async def regenerate(talk: Talk) -> int:
 @slash("speak", "[NAME]", help="Have a character go on without words of yours; of a group, whom you name.")
 async def speak(talk: Talk, name: str = "") -> int:
     return await talk.reply("speak", speaker=name)
+
+
+@slash("impersonate", "[say]", help="Have the model write your next message; `say` says it at once.")
+async def impersonate(talk: Talk, at_once: str = "") -> int:
+    if at_once not in ("", "say"):
+        raise InvalidRequest("/impersonate", expected="nothing, or say", got=at_once[:60])
+    draft = await talk.session.impersonate()
+    (text,) = await talk.restore_values([draft.text])
+    if at_once:
+        return await talk.reply("generate", draft.text)
+    if not talk.data({**asdict(draft), "text": text}):
+        talk.screen.line(f"> {text}", "bold")
+        talk.screen.note(
+            f"a draft ({draft.run_id}, {format_usd(draft.cost_microusd)} USD); nothing was said", "dim"
+        )
+    return 0
+
+
+@slash(
+    "quick",
+    "[LABEL [WORDS ...]]",
+    help="Say a quick reply; with words, keep one; without a label, list them.",
+)
+async def quick(talk: Talk, label: str = "", *words: str) -> int:
+    kept = {one.label: one.text for one in (await talk.session.settings()).quick_replies}
+    if not label or words:
+        if words:
+            kept[label] = " ".join(words)
+            await _keep_quick(talk, kept)
+        if not talk.data({"quick_replies": [{"label": one, "text": text} for one, text in kept.items()]}):
+            talk.screen.facts(list(kept.items()))
+        return 0
+    if label not in kept:
+        raise NotFound(f"no quick reply {label[:60]!r}", expected=", ".join(kept)[:200] or "none yet")
+    return await talk.reply("generate", kept[label])
+
+
+@slash("quick-remove", "LABEL", help="Forget a quick reply.")
+async def quick_remove(talk: Talk, label: str) -> None:
+    kept = {one.label: one.text for one in (await talk.session.settings()).quick_replies}
+    if kept.pop(label, None) is None:
+        raise NotFound(f"no quick reply {label[:60]!r}", expected=", ".join(kept)[:200] or "none")
+    await _keep_quick(talk, kept)
+    if not talk.data({"removed": label}):
+        talk.screen.note(f"{label} is forgotten", "dim")
+
+
+async def _keep_quick(talk: Talk, kept: dict[str, str]) -> None:
+    await talk.session.change(quick_replies=[{"label": one, "text": text} for one, text in kept.items()])
 
 
 @slash("group", "[RULE]", help="Who takes part; how the next is chosen: list, mention, talkativeness, model.")
@@ -116,30 +169,41 @@ async def delete(talk: Talk, turn: str, variant: str | None = None) -> None:
         done = await talk.session.delete_turn(at)
     else:
         done = await talk.session.delete_variant(at, number(variant, "a variant"))
-    shown = {"turns": done.turns, "derived_runs": list(done.derived_runs)}
-    if not talk.data(shown):
-        what = f"turn {at}" if variant is None else f"reply {variant} of turn {at}"
-        talk.screen.note(f"{what} deleted", "dim")
-        if done.derived_runs:
-            runs = ", ".join(done.derived_runs[:5])
-            talk.screen.note(
-                f"{count(len(done.derived_runs), 'run')} still recorded its words: {runs}", "dim"
-            )
+    what = f"turn {at}" if variant is None else f"reply {variant} of turn {at}"
+    _tell_deleted(talk, what, done)
+
+
+def _tell_deleted(talk: Talk, what: str, done: Deleted) -> None:
+    if talk.data(asdict(done)):
+        return
+    talk.screen.note(f"{what} deleted", "dim")
+    if not done.is_erased:
+        talk.screen.note("said before messages had keys of their own: the words stay in the database", "dim")
+    elif not done.is_cleaned:
+        talk.screen.note("the words cannot be read any more; `artelier gc` takes their bytes out", "dim")
+    if done.erased_runs:
+        runs = count(len(done.erased_runs), "run")
+        talk.screen.note(f"erased with it: the record of {runs} ({_some(done.erased_runs)})", "dim")
+    if left := [run for run in done.derived_runs if run not in done.erased_runs]:
+        talk.screen.note(f"made after it, and kept: {_some(left)}", "dim")
+    if done.derived_artifacts:
+        talk.screen.note(f"made of it, and kept: {_some(done.derived_artifacts)}", "dim")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 @slash("delete-branch", "NAME", help="Delete a branch, with the turns that no other shows.")
 async def delete_branch(talk: Talk, name: str) -> None:
-    await talk.session.delete_branch(name)
-    await talk.stand()
+    _tell_deleted(talk, f"branch {name}", await talk.session.delete_branch(name))
 
 
 @slash("delete-chat", "ID", help="Delete this chat; say its id, to be sure. You leave it.")
 async def delete_chat(talk: Talk, id: str) -> None:
     if id != talk.session.chat_id:
         raise InvalidRequest(f"this is chat {talk.session.chat_id}", got=id[:120])
-    await talk.session.delete_chat()
-    if not talk.data({"deleted": id}):
-        talk.screen.note(f"chat {id} deleted", "dim")
+    _tell_deleted(talk, f"chat {id}", await talk.session.delete_chat())
     talk.is_over = True
 
 

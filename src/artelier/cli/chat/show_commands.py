@@ -5,13 +5,16 @@ Values are shown of artifacts that people may see. Of all others `/explain` has 
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from artelier.cli import display
 from artelier.cli.chat.slash import COMMANDS, number, slash
-from artelier.errors import Erased, MissingKey, NotFound
+from artelier.errors import ArtelierError, Erased, InvalidRequest, MissingKey, NotFound
+from artelier.money import format_usd
 
 if TYPE_CHECKING:
     from artelier.chat import Turn
@@ -135,8 +138,10 @@ def _plain_turn(turn: Turn) -> dict[str, Any]:
     return {
         "turn": turn.number,
         "user": turn.user,
+        "user_tokens": turn.user_tokens,
         "persona": turn.persona,
         "text": turn.text,
+        "tokens": next((one.tokens for one in turn.variants if one.number == turn.selected), 0),
         "speaker": turn.speaker,
         "selected": turn.selected,
         "variants": len(turn.variants),
@@ -273,6 +278,8 @@ async def debug(talk: Talk, turn: str | None = None, operation: str | None = Non
     if not found and operation is not None:
         known = ", ".join(one["operation_id"] for one in shown["operations"])
         raise NotFound(f"the turn has no operation {operation[:60]!r}", expected=known[:300] or "none")
+    if operation is not None:
+        await _add_scopes(talk, shown["id"], found)
     found = await talk.restore_values(found)
     if talk.data({"run_id": shown["id"], "operations": found}):
         return
@@ -284,6 +291,35 @@ async def debug(talk: Talk, turn: str | None = None, operation: str | None = Non
         for name, key in (("saw", "scope"), ("found", "result")):
             parts.append((name, display.compact(one[key], chars_max=4_000) if one.get(key) else ""))
         talk.screen.facts([(f"  {name}", text) for name, text in parts if text])
+
+
+async def _add_scopes(talk: Talk, run_id: str, found: list[TurnOperation]) -> None:
+    """Add what operations saw, of those that did not fail as well."""
+    for one in found:
+        with suppress(ArtelierError):  # the turn is at work, or did not come so far
+            one["scope"] = await talk.session.scope_of(run_id, one["operation_id"], hook=one["hook"])
+
+
+@slash(
+    "again", "[TURN] OPERATION [current]", help="Run one operation again over what it saw; nothing changes."
+)
+async def again(talk: Talk, *words: str) -> None:
+    turn, *rest = words if words and words[0].isdecimal() else (None, *words)
+    if not rest or len(rest) > 2 or rest[1:] not in ([], ["current"]):
+        raise InvalidRequest("/again", expected="[TURN] OPERATION [current]", got=" ".join(words)[:80])
+    run_id = await _run_of(talk, turn)
+    trial = await talk.session.run_operation(run_id, rest[0], current=len(rest) == 2)
+    (told,) = await talk.restore_values([asdict(trial)])
+    if talk.data(told):
+        return
+    talk.screen.line(f"{told['operation_id']} at {told['hook']}, again: {told['status']}", "bold")
+    why = "; ".join(word for word in (told["reason"], told["code"]) if word)
+    parts = [("why", why), ("error", display.line(told["message"], chars_max=4_000))]
+    if told["status"] == "done":
+        parts.append(("found", display.compact(told["value"], chars_max=4_000)))
+        parts += [("would change", display.compact(one, chars_max=1_000)) for one in told["effects"]]
+    parts += [("cost", f"{format_usd(told['cost_microusd'])} USD"), ("run", told["run_id"])]
+    talk.screen.facts([(f"  {name}", text) for name, text in parts if text])
 
 
 async def _sizes(talk: Talk) -> list[dict[str, Any]]:

@@ -99,12 +99,20 @@ class Header(Line, frozen=True, kw_only=True, tag="header", omit_defaults=True):
         return ("agent", self.agent) if self.agent else ("run", self.run)
 
 
-class KeyLine(Line, frozen=True, kw_only=True, tag="key"):
+class KeyLine(Line, frozen=True, kw_only=True, tag="key", omit_defaults=True):
     """A key under which content is named. Without it no reader could check that a blob is what it was."""
 
     id: int
     """Number of the key in this file, from 1."""
     secret: bytes
+    part: bool = False
+    """Whether what is under it can be erased alone, as a message of a chat can."""
+
+
+class GoneLine(Line, frozen=True, kw_only=True, tag="gone"):
+    """Content that events name and that was erased as a part before the export; chats go out without it."""
+
+    name: bytes
 
 
 class RunLine(Line, frozen=True, kw_only=True, tag="run"):
@@ -145,7 +153,7 @@ class End(Line, frozen=True, kw_only=True, tag="end"):
     blobs: int
 
 
-AnyLine = Header | KeyLine | RunLine | EventLine | BlobLine | End
+AnyLine = Header | KeyLine | RunLine | EventLine | GoneLine | BlobLine | End
 
 _decode = msgspec.json.Decoder(AnyLine).decode
 _encode = msgspec.json.Encoder().encode
@@ -377,6 +385,11 @@ class Belongings(Protocol):
     def may_meet_runs(self) -> bool:
         """True if runs of the file that are here already, event for event, are left out, not refused."""
         return False
+
+    @property
+    def erased_parts(self) -> str:
+        """The name of erasures of parts of it: what they took is left out. Empty where there are none."""
+        return ""
 
     def gives_way(self, local: str) -> bool:
         """Return True if a stream of the file is left out where the tenant has its own of that name."""

@@ -35,7 +35,6 @@ from artelier.kernel.export.archive import (
 )
 from artelier.kernel.export.validator import Inspected, inspect, open_export
 from artelier.kernel.export.writer import Packer, by_position, streams_of
-from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.run.services import Services
 from artelier.ledger.queries import cap_in, scope_limits
 from artelier.log import (
@@ -51,7 +50,7 @@ from artelier.log import (
     run_stream,
     tenant_stream,
 )
-from artelier.log.blobs import name_blob
+from artelier.log.blobs import ERASED, ContentErased, name_blob
 from artelier.pii.vault import placeholders_in
 
 if TYPE_CHECKING:
@@ -299,9 +298,10 @@ async def write_file(
             packers.append(Packer(part.services, tenant, writer, belongings=belongings, beside=packers[0]))
         writer.write(header)
         runs = sorted(stream.id for stream in streams if stream.local.startswith("run:"))
+        for packer in packers:
+            await packer.look_for_parts()
         for run in runs:
-            key = await key_of(services, await lineage(services, tenant, run))
-            writer.write(RunLine(run=run, key=packers[0].key(key)))
+            writer.write(RunLine(run=run, key=await packers[0].run_key(run)))
         for packer, part in zip(packers, parts, strict=True):
             async for event in by_position(part.services, part.streams):
                 packer.event(event)
@@ -347,7 +347,9 @@ def _unwritable(error: OSError | ValueError, path: Path) -> StoreUnavailable:
 class KeyStore(Protocol):
     """A store that keeps the keys of imported content."""
 
-    async def add_key(self, tenant: str, secret: bytes) -> DataKey: ...
+    async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey: ...
+
+    async def gone_key(self, tenant: str) -> int: ...
 
 
 async def import_run(
@@ -398,19 +400,36 @@ async def import_file(
                 found.leave_out(await _here(services, tenant, found))
         await _check_room(services, tenant, found)
         caps = await caps_of(services, tenant, found)
-        ids = {number: await keys.add_key(tenant, secret) for number, secret in found.keys.items()}
-        contents = ImportContents(file, tenant, found.keys, ids, size_max_bytes, more=more.blobs)
+        ids = {
+            number: await keys.add_key(tenant, secret, is_part=number in found.parts)
+            for number, secret in found.keys.items()
+        }
+        gone, erasure = await _gone(keys, tenant, found)
+        contents = ImportContents(file, tenant, found.keys, ids, size_max_bytes, more=(*more.blobs, *gone))
         if services.personal is not None:
             scrubber = services.personal(tenant)
             named = await asyncio.to_thread(placeholders_of, contents, scrubber)
             await check_placeholders(services, tenant, named, scrubber)
         batch = Batch(
             guard=both(same_caps(tenant, found, caps), more.guard),
-            appends=appends_of(services, tenant, found, ids, caps, by, more=more.events),
+            appends=appends_of(services, tenant, found, ids, caps, by, more=(*more.events, *erasure)),
             blobs=cast(Sequence[Blob], contents),
         )
         await _append(services, batch)
     return found
+
+
+async def _gone(keys: KeyStore, tenant: str, found: Inspected) -> tuple[list[Blob], list[ContentErased]]:
+    """Return what stands for content that was erased before, and the event that accounts for it."""
+    if not found.gone or found.belongings is None:
+        return [], []
+    key_id = await keys.gone_key(tenant)
+    emptied = [Blob(tenant, name, key_id, b"", packed=(ERASED, b"")) for name in sorted(found.gone)]
+    name = found.belongings.erased_parts
+    data = ContentErased(
+        keys=(key_id,), what=name, blobs=len(emptied), upto_key=key_id, stream=name.partition(":")[2]
+    )
+    return emptied, [data]
 
 
 async def _append(services: Services, batch: Batch) -> None:

@@ -28,6 +28,7 @@ from artelier.kernel.export.archive import (
     BlobLine,
     End,
     EventLine,
+    GoneLine,
     Header,
     KeyLine,
     RunLine,
@@ -121,7 +122,8 @@ class Loan:
 
 
 KEY_BYTES = 32
-KEYS_MAX = 1000
+KEYS_MAX = 100_000
+"""A turn of a chat has four; the lines themselves are bounded by the size of the file."""
 
 
 @dataclass(slots=True)
@@ -131,6 +133,10 @@ class Inspected:
     header: Header
     sha256: str
     keys: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    parts: set[int] = field(default_factory=set[int])
+    """Those of them under which content can be erased alone."""
+    gone: set[bytes] = field(default_factory=set[bytes])
+    """Names of content that was erased before the export."""
     runs: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """Which key each run's prompts are hashed with."""
     drafts: list[tuple[str, RawDraft]] = field(default_factory=list[tuple[str, RawDraft]])
@@ -276,6 +282,9 @@ class _Inspection:
         elif isinstance(line, BlobLine):
             self._in_order(2, line)
             self._content(line)
+        elif isinstance(line, GoneLine):
+            self._in_order(2, line)
+            self._lack(line)
         elif isinstance(line, End):
             self._ended = line
         else:
@@ -292,6 +301,8 @@ class _Inspection:
         if len(line.secret) != KEY_BYTES:
             raise InvalidExport("a key has another length", expected=KEY_BYTES, got=len(line.secret))
         self.found.keys[line.id] = line.secret
+        if line.part:
+            self.found.parts.add(line.id)
 
     def _known_key(self, key: int | None) -> int | None:
         if key is not None and key not in self.found.keys:
@@ -400,7 +411,7 @@ class _Inspection:
     def _content(self, line: BlobLine) -> None:
         if self._blob is None:
             self._blob = _OpenBlob(line, self._secret(line), keep=self._keeps(line.name))
-            if line.name in self._have:
+            if line.name in self._have or line.name in self.found.gone:
                 raise InvalidExport("content stands twice", got=blob_ref(line.name))
         self._blob.take(line)
         if line.more:
@@ -418,6 +429,15 @@ class _Inspection:
         if belongings is not None and belongings.wants(line.name):
             belongings.content(line.name, content)
 
+    def _lack(self, line: GoneLine) -> None:
+        """Take note of content that the file does not have because it was erased."""
+        belongings = self.found.belongings
+        if belongings is None or not belongings.erased_parts or len(line.name) != KEY_BYTES:
+            raise InvalidExport("such a file does not go out without content that was erased")
+        if line.name in self.found.gone or line.name in self._have:
+            raise InvalidExport("content stands twice", got=blob_ref(line.name))
+        self.found.gone.add(line.name)
+
     def _keeps(self, name: bytes) -> bool:
         """Return True if this content is looked at, beyond its name."""
         belongings = self.found.belongings
@@ -434,7 +454,9 @@ class _Inspection:
         found, end = self.found, self._ended
         if end is None:
             raise InvalidExport("the end of the file is missing")
-        if missing := self._needed - self._have:
+        if needless := found.gone - self._needed:
+            raise InvalidExport("erased content is named that nothing refers to", got=blob_ref(min(needless)))
+        if missing := self._needed - self._have - found.gone:
             raise InvalidExport(f"{len(missing)} pieces of content are missing", got=blob_ref(min(missing)))
         if (end.events, end.blobs) != (len(found.drafts), found.blobs):
             raise InvalidExport(

@@ -20,16 +20,17 @@ from artelier.artifacts.queries import streams_written
 from artelier.errors import CorruptStore, Erased, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id, check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.export.archive import ArchiveWriter, Belongings, EventLine, KeyLine
-from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.export.archive import ArchiveWriter, Belongings, EventLine, GoneLine, KeyLine
+from artelier.kernel.history.fork_lineage import key_of, lineage, part_key_id
 from artelier.kernel.prompt.manifest import decode_head
 from artelier.kernel.queries.content import bases_of
 from artelier.kernel.queries.runs import family_upto, run_row
+from artelier.kernel.queries.tenants import erasures_of, imported_key
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Event, EventData, Stream, blob_name, blob_ref, control_stream, run_stream
-from artelier.log.blobs import blob_refs, name_blob
+from artelier.log.blobs import ContentErased, blob_refs, name_blob
 from artelier.log.event import event_hash, names_messages
-from artelier.log.queries import causes_of, events_at, has_blob, position_of
+from artelier.log.queries import causes_of, content_key, events_at, has_blob, part_keys_in, position_of
 from artelier.ports.media import ATTACH, media_refs
 
 _ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)
@@ -261,6 +262,30 @@ class Packer:
         """Content that may hold messages, which name media."""
         self._loose: set[bytes] = set()
         """Content in which something may look like a reference and be none."""
+        self._gone: frozenset[int] = frozenset()
+        """Keys of parts that were erased: what was under them is left out."""
+        self._parts: frozenset[int] = frozenset()
+        """Keys under which content can be erased alone."""
+
+    async def look_for_parts(self) -> None:
+        """Find out what of the file's matter was erased, and what can be erased, as a part of it."""
+        if self._belongings is not None and self._belongings.erased_parts:
+            store, name = self._services.store, self._belongings.erased_parts
+            self._parts = await part_keys_in(store, self._tenant)
+            erasures = await erasures_of(store, self._tenant, whole=False, what=name)
+            self._gone = frozenset(key for one in erasures for key in one.read(ContentErased).keys)
+
+    async def run_key(self, run: str) -> int | None:
+        """The number of the key of a run's record; None where that was erased as a part."""
+        store, tenant = self._services.store, self._tenant
+        places = await lineage(self._services, tenant, run)
+        try:
+            return self.key(await key_of(self._services, places))
+        except Erased:
+            brought = await imported_key(store, tenant, [run]) or ()
+            if self._gone.isdisjoint((*brought, await part_key_id(store, places))):
+                raise
+            return None
 
     def key(self, key: DataKey) -> int | None:
         """Number of a key in this file; writes its line on first use."""
@@ -269,7 +294,7 @@ class Packer:
         number = self._keys.get(key.secret)
         if number is None:
             number = self._keys[key.secret] = len(self._keys) + 1
-            self.writer.write(KeyLine(id=number, secret=key.secret))
+            self.writer.write(KeyLine(id=number, secret=key.secret, part=key.key_id in self._parts))
         return number
 
     def event(self, event: Event) -> None:
@@ -326,7 +351,8 @@ class Packer:
             more: set[bytes] = set()
             for name in waiting:
                 self._done.add(name)
-                content = await self._blob(name)
+                if (content := await self._blob(name)) is None:
+                    continue
                 if name in self._manifests:
                     refs = [blob_name(ref) for ref in head_refs(content)]
                     more.update(refs)
@@ -341,9 +367,13 @@ class Packer:
     async def _has(self, name: bytes) -> bool:
         return await has_blob(self._services.store, self._tenant, name)
 
-    async def _blob(self, name: bytes) -> bytes:
+    async def _blob(self, name: bytes) -> bytes | None:
+        """Write a piece of content; None if it was erased as a part."""
         key = await self._services.store.key_of(self._tenant, name)
         if key is None and await self._has(name):
+            if await content_key(self._services.store, self._tenant, name) in self._gone:
+                self.writer.write(GoneLine(name=name))
+                return None
             raise Erased(
                 "something that belongs into the file was erased",
                 got=blob_ref(name),

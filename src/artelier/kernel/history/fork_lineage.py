@@ -21,7 +21,7 @@ from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import find_step
 from artelier.kernel.queries.tenants import imported_key, is_erased_since_begin, own_key
 from artelier.kernel.run.services import Services
-from artelier.log import DataKey, Stream, decode_stored, run_stream, stored_blob
+from artelier.log import DataKey, Store, Stream, decode_stored, run_stream, stored_blob
 from artelier.log.queries import stream_events
 
 OPEN_END = 1 << 62
@@ -179,14 +179,40 @@ async def pii_rules_of(services: Services, places: Sequence[Place]) -> int:
 
 
 async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
-    """The key that names a run's content: the tenant's, or the one that an import brought with it.
+    """The key that names a run's content: the first of `keys_of`. Errors: as there."""
+    return (await keys_of(services, places))[0]
 
-    A fork of an imported run goes on under the imported key, so that equal content keeps one name; so does
-    a run that has a subject, and each of its forks, under the subject's.
-    Errors: `Erased` if that key was dropped, or the tenant's since.
+
+async def keys_of(services: Services, places: Sequence[Place]) -> tuple[DataKey, DataKey]:
+    """Return the keys that name a run's record, and what it writes elsewhere; mostly the same.
+
+    That is the tenant's, or the one that an import brought with it. A fork of an imported run goes on under
+    the imported key, so that equal content keeps one name; so does a run that has a subject, and each of its
+    forks, under the subject's. A run whose record can be erased alone has a key for that, as have its forks.
+    Errors: `Erased` if a key was dropped, or the tenant's since.
     """
     store, tenant = services.store, places[0].stream.tenant
     brought = await imported_key(store, tenant, [place.run_id for place in places])
+    shared = await _shared_key(services, places, brought)
+    part = await part_key_id(store, places) if brought is None else None
+    if part is None:
+        return shared, shared
+    key = await store.key_by_id(tenant, part)
+    if key is None:
+        raise _erased_error(places[0].run_id)
+    return key, shared
+
+
+async def part_key_id(store: Store, places: Sequence[Place]) -> int | None:
+    """Return the key of the record of a lineage alone, as its first event says; None if it has none."""
+    started = (await store.read(places[-1].stream, limit=1))[0].decode()
+    return started.part_key_id if isinstance(started, ev.RunStarted) else None
+
+
+async def _shared_key(
+    services: Services, places: Sequence[Place], brought: tuple[int | None] | None
+) -> DataKey:
+    store, tenant = services.store, places[0].stream.tenant
     if brought is None and (own := await own_key(store, places[0].stream_id)) is not None:
         brought = (own,)
     if brought is not None:

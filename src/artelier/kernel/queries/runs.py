@@ -152,6 +152,14 @@ async def run_ids_like(
     return [run for (run,) in rows]
 
 
+async def ids_between(store: Store, tenant: str, low: str, high: str) -> list[str]:
+    """Return the runs with an id between two texts, by id."""
+    rows = await store.query(
+        "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? ORDER BY run", (tenant, low, high)
+    )
+    return [run for (run,) in rows]
+
+
 async def count_between(store: Store, tenant: str, low: str, high: str) -> int:
     """Return how many runs have an id between two texts."""
     rows = await store.query(

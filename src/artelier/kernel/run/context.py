@@ -122,6 +122,8 @@ class RunCore(ToolBounds):
         self.tools = tools
         self.key: DataKey = tenant.key
         """Names what this run stores; a fork of an imported run goes on under the imported key."""
+        self.shared_key: DataKey = tenant.key
+        """Names what stays when its record is erased alone: artifacts that it writes; mostly the same key."""
         self.changes: Mapping[str, Any] = {}
         """What this fork changed (`model`, refs, steering); empty for other runs."""
         self.params: Mapping[str, Any] = {}

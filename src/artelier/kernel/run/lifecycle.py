@@ -29,14 +29,14 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.control_stream import cancel_left, give_back, obey, return_held_money, tell
-from artelier.kernel.erasure import check_same, take_key
+from artelier.kernel.erasure import check_same, take_keys
 from artelier.kernel.history.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import (
     Place,
     changes_of,
     grants_of,
-    key_of,
+    keys_of,
     lineage,
     newest_state,
     params_of,
@@ -303,7 +303,7 @@ class OpenRun:
             core.pii.hold(RULES)
             core.pii.check_name(opening.run_id)
         blobs: list[Blob] = []
-        key_id = await take_key(core, opening.subject, opening.parent, opening.key_id)
+        key_id, part_key_id = await take_keys(core, opening)
         core.listed_under = core.sight
         settings = await _prepare_settings(core, opening, blobs)
         started = ev.RunStarted(
@@ -313,7 +313,8 @@ class OpenRun:
             params=_keep(core, core.params or None, blobs),
             parent=opening.parent.run_id if opening.parent else opening.ended_parent or None,
             parent_step=opening.parent_step, replay=opening.replay,
-            scopes=check_scopes(opening.scopes), code=self._services.code_version, key_id=key_id,
+            scopes=check_scopes(opening.scopes), code=self._services.code_version,
+            key_id=key_id, part_key_id=part_key_id,
             pii_rules=1 if core.pii is None else RULES,
         )  # fmt: skip
         core.listed = started.tools
@@ -376,7 +377,7 @@ class OpenRun:
             loop=row.loop,
         )  # fmt: skip
         core.lifecycle.enter(row.status, is_undoing=opening.compensating)
-        core.key = await key_of(self._services, places)
+        core.key, core.shared_key = await keys_of(self._services, places)
         if core.pii is not None:
             core.pii.hold(await pii_rules_of(self._services, places))
         await check_same(core, opening.subject)

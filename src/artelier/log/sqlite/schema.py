@@ -97,18 +97,25 @@ def list_positions_by_tenant(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def put_keys_below_keys(db: sqlite3.Connection) -> None:
+    """A part of what is stored about somebody can be erased alone: it has a key of its own below theirs."""
+    db.execute("ALTER TABLE keys ADD COLUMN parent INTEGER")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     create_the_log,
     create_what_is_no_view,
     end_leases_by_uptime,
     count_stalled_holders,
     list_positions_by_tenant,
+    put_keys_below_keys,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)
 
 READABLE_SINCE = 4
-"""The oldest schema that is read where it cannot be brought to today's: what came since only saves time."""
+"""The oldest schema that is read where it cannot be brought to today's: what came since saves time,
+or is asked for by who writes."""
 
 
 def schema_version(db: sqlite3.Connection) -> int:

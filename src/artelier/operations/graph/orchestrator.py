@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NoReturn, cast
@@ -124,6 +125,33 @@ class Hooked:
         self._now_us = situation.now_us
         self._above = _ancestors(slots)
         self._made: dict[str, tuple[Art, dict[str, Any]] | None] = {}
+        self._outcomes: Mapping[str, OperationOutcome] = {}
+        """Of `run_all`, once it has ended."""
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """The operations, in the order of commit."""
+        return self._slots
+
+    def scope_of(self, slot: Slot) -> OperationScope | None:
+        """Return what an operation saw, or would have seen; None if what it depends on never ended."""
+        ended = all(id_ in self._outcomes for id_ in self._above[slot.id])
+        return self._scope(slot, self._outcomes) if ended else None
+
+    def in_run(self, around: Surroundings) -> Hooked:
+        """Return the same hook for another run, to run one of its operations in."""
+        other = copy(self)
+        other._around, other._run = around, around.run
+        return other
+
+    async def run_one(self, slot: Slot, scope: OperationScope) -> ev.OperationFinished:
+        """Run one operation over a given scope, and record it; its effects are applied to nothing."""
+
+        async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
+            return await self._attempt(slot, scope, full)
+
+        await self._begin(slot)
+        return await self._run.receipt(ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}")
 
     async def run_all(self) -> list[OperationOutcome]:
         """Errors: Flow, when a command, a limit or a wait ends the drive; then nothing goes on alone."""
@@ -140,6 +168,7 @@ class Hooked:
                     slot = progress.running.pop(task)
                     progress.outcomes[slot.id] = task.result()
         except BaseException as error:
+            self._outcomes = progress.outcomes
             await _stop(progress.running)
             for task, slot in progress.running.items():
                 if task.done() and not task.cancelled() and task.exception() is None:
@@ -147,6 +176,7 @@ class Hooked:
             if isinstance(error, RunStopped):
                 self._abort_left(progress)
             raise
+        self._outcomes = progress.outcomes
         return [progress.outcomes[slot.id] for slot in self._slots]
 
     async def _start_ready(self, progress: _Progress, limit: int) -> None:
@@ -222,25 +252,27 @@ class Hooked:
 
     async def _one(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> OperationOutcome:
         """Run an operation, or take what the run has recorded of it."""
-        run, key = self._run, f"{self._around.prefix}{slot.key}"
 
-        async def begin(full: str) -> tuple[ev.OperationStarted, list[Blob]]:
+        async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
+            return await self._attempt(slot, self._scope(slot, outcomes), full)
+
+        await self._begin(slot)
+        key = f"{self._around.prefix}{slot.key}"
+        return await outcome_of(self._run, slot, await self._run.receipt(ev.OperationFinished, make, key=key))
+
+    async def _begin(self, slot: Slot) -> None:
+        async def make(full: str) -> tuple[ev.OperationStarted, list[Blob]]:
             started = ev.OperationStarted(
                 key=full, hook=slot.hook, operation_id=slot.id, kind=slot.operation.kind
             )
             return started, []
 
-        async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
-            return await self._attempt(slot, outcomes, full)
-
-        await run.receipt(ev.OperationStarted, begin, key=f"{key}/started")
-        finished = await run.receipt(ev.OperationFinished, make, key=key)
-        return await outcome_of(run, slot, finished)
+        await self._run.receipt(ev.OperationStarted, make, key=f"{self._around.prefix}{slot.key}/started")
 
     # One operation at work
 
     async def _attempt(
-        self, slot: Slot, outcomes: Mapping[str, OperationOutcome], full: str
+        self, slot: Slot, scope: OperationScope, full: str
     ) -> tuple[ev.OperationFinished, list[Blob]]:
         if (needed := self._forbidden(slot)) is not None:
             details, blobs = self._run.core.keep_json({"not_granted": needed})
@@ -252,7 +284,6 @@ class Hooked:
                 reason="policy",
                 details=details,
             ), blobs
-        scope = self._scope(slot, outcomes)
         try:
             found = await self._within_time(slot, scope, full)
             check_size(found.value)

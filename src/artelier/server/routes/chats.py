@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 from fastapi import Header, Query, Request
@@ -163,9 +163,46 @@ async def debug(
     desk: Desk, who: Who, id: str, run_id: Annotated[str, Query(max_length=512)]
 ) -> dict[str, Any]:
     """The same for operators: errors in full, what operations that failed saw, and what the others found."""
+    _check_operator(who)
+    return {**await (await session_of(desk, id)).show(run_id, internal=True)}
+
+
+@router.get("/{id}/debug/scope", operation_id="sessions_debug_scope")
+async def debug_scope(
+    desk: Desk,
+    who: Who,
+    id: str,
+    run_id: Annotated[str, Query(max_length=512)],
+    operation: Annotated[str, Query(max_length=200)],
+    hook: Literal["", "before_main_llm", "after_main_llm"] = "",
+) -> dict[str, Any]:
+    """The names that one operation of a turn saw, for operators."""
+    _check_operator(who)
+    return await (await session_of(desk, id)).scope_of(run_id, operation, hook=hook)
+
+
+@router.post("/{id}/debug/again", operation_id="sessions_debug_again")
+async def debug_again(
+    desk: Desk, who: Who, actor: Actor, id: str, body: wire.OperationAgain
+) -> wire.OperationTrialShown:
+    """Run one operation of a turn again over what it saw, for operators. Nothing of the chat changes."""
+    _check_operator(who)
+    session = await session_of(desk, id, by=actor)
+    trial = await session.run_operation(body.run_id, body.operation_id, hook=body.hook, current=body.current)
+    return wire.OperationTrialShown.model_validate(trial)
+
+
+def _check_operator(who: Who) -> None:
+    """Errors: `AccessDenied`."""
     if not who.may("operator"):
         raise AccessDenied("only operators may see this", expected="role operator or admin", got=who.role)
-    return {**await (await session_of(desk, id)).show(run_id, internal=True)}
+
+
+@router.post("/{id}/impersonate", operation_id="sessions_impersonate")
+async def impersonate(desk: Desk, actor: Actor, id: str, body: wire.Impersonating) -> wire.DraftShown:
+    """Have the model write the person's next message, as a draft. Nothing of the chat changes."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    return wire.DraftShown.model_validate(await session.impersonate(**body.params.given_fields()))
 
 
 # Branches and variants
@@ -225,16 +262,17 @@ async def delete_turn(desk: Desk, actor: Actor, id: str, body: wire.DeletingTurn
     return wire.DeletedTurns.model_validate(done)
 
 
-@router.post("/{id}/delete-branch", status_code=204, operation_id="sessions_delete_branch")
-async def delete_branch(desk: Desk, actor: Actor, id: str, body: wire.DeletingBranch) -> None:
+@router.post("/{id}/delete-branch", operation_id="sessions_delete_branch")
+async def delete_branch(desk: Desk, actor: Actor, id: str, body: wire.DeletingBranch) -> wire.DeletedTurns:
     """Delete a branch, with the turns that no other branch shows."""
-    await (await session_of(desk, id, by=actor)).delete_branch(body.branch)
+    done = await (await session_of(desk, id, by=actor)).delete_branch(body.branch)
+    return wire.DeletedTurns.model_validate(done)
 
 
-@router.delete("/{id}", status_code=204, operation_id="sessions_delete")
-async def delete(desk: Desk, actor: Actor, id: str) -> None:
-    """Delete a chat; the records of its runs stay, and its id is not used again."""
-    await (await session_of(desk, id, by=actor)).delete_chat()
+@router.delete("/{id}", operation_id="sessions_delete")
+async def delete(desk: Desk, actor: Actor, id: str) -> wire.DeletedTurns:
+    """Delete a chat with its words, its state and the records of its runs; its id is not used again."""
+    return wire.DeletedTurns.model_validate(await (await session_of(desk, id, by=actor)).delete_chat())
 
 
 @router.post("/{id}/label", operation_id="sessions_label")

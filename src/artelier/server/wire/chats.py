@@ -78,6 +78,13 @@ TEXT_CHARS_MAX = 1_000_000
 Speaks = Literal["list", "mention", "talkativeness", "model"]
 
 
+class QuickReplyWish(RequestBody):
+    """Words that a person says at one press."""
+
+    label: str = Field(min_length=1, max_length=60)
+    text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
+
+
 class ChatWish(RequestBody):
     """Settings of a chat; what is not given stays as it is."""
 
@@ -94,6 +101,8 @@ class ChatWish(RequestBody):
     system: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
     note: str | dict[str, Any] | None = None
     """The author's note: a text, or `{prompt, depth, role}`."""
+    quick_replies: list[QuickReplyWish] | None = Field(default=None, max_length=50)
+    """Words that are said at one press."""
     lorebooks: list[Id] | None = Field(default=None, max_length=16)
     history_max: int | None = Field(default=None, ge=1, le=10_000)
     """Messages that a prompt shows at most."""
@@ -134,6 +143,13 @@ class ChatLine(ResponseModel):
     archived: bool = False
 
 
+class QuickReplyShown(ResponseModel):
+    """Words that a person says at one press."""
+
+    label: str
+    text: str
+
+
 class ChatSettings(ResponseModel):
     """The settings of a chat."""
 
@@ -150,6 +166,8 @@ class ChatSettings(ResponseModel):
     system: str
     note: dict[str, Any] = {}
     """The author's note `{prompt, depth, role}`; empty for none."""
+    quick_replies: list[QuickReplyShown] = []
+    """Words that are said at one press."""
     lorebooks: list[str]
     params: dict[str, Any]
     history_max: int
@@ -200,6 +218,8 @@ class VariantOut(ResponseModel):
     """Whether later prompts leave it out."""
     speaker: str = ""
     """What the one was called who said it; empty if that is not recorded."""
+    tokens: int = 0
+    """Estimate of its text."""
 
 
 class TurnOut(ResponseModel):
@@ -219,6 +239,8 @@ class TurnOut(ResponseModel):
     """Whether later prompts leave the person's words out."""
     persona: str = ""
     """What the person was called; empty if that is not recorded."""
+    user_tokens: int = 0
+    """Estimate of the person's words."""
 
 
 class Panel(ResponseModel):
@@ -392,13 +414,68 @@ class Rerunning(TurnAgain):
     """Other words of the person, for this variant alone."""
 
 
+class Impersonating(OnBranch):
+    """A wish for a draft of the person's next message."""
+
+    params: ParamsIn = ParamsIn()
+
+
+class DraftShown(ResponseModel):
+    """What the model would have the person say; nobody has said it."""
+
+    text: str
+    run_id: str
+    cost_microusd: int
+
+
+class OperationAgain(RequestBody):
+    """One operation of a turn, to run again over what it saw."""
+
+    run_id: str = Field(max_length=512)
+    """Of the turn."""
+    operation_id: str = Field(max_length=200)
+    hook: Literal["", "before_main_llm", "after_main_llm"] = ""
+    """Needed for one that stands at both."""
+    current: bool = False
+    """As the profile has it now, not as the turn had it."""
+
+
+class OperationTrialShown(ResponseModel):
+    """What an operation has come to that was run again."""
+
+    run_id: str
+    """The run of its own that it was."""
+    operation_id: str
+    hook: str
+    is_current: bool
+    status: str
+    code: str
+    reason: str
+    message: str
+    """The error in full."""
+    value: Any
+    effects: list[dict[str, Any]]
+    """What it would change; nothing was."""
+    scope: dict[str, Any]
+    """The names that it saw."""
+    cost_microusd: int
+
+
 class DeletedTurns(ResponseModel):
     """The extent of a deletion."""
 
     turns: int
     """Turns, or replies, that are gone."""
     derived_runs: list[str]
-    """Runs whose records still have the words."""
+    """Runs that made the words, and later ones that were shown them."""
+    erased_runs: list[str]
+    """Those of them whose record held the words, and is gone."""
+    derived_artifacts: list[str]
+    """Artifacts of the chat whose values were made then, and stay because later turns stand on them."""
+    is_erased: bool
+    """Whether the words are gone; false for a chat from before each message had a key."""
+    is_cleaned: bool
+    """Whether no byte of them is left in the file; else `artelier gc` takes them out."""
 
 
 class FoundMessageOut(ResponseModel):

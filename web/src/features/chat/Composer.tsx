@@ -5,9 +5,10 @@ import { CommandButton } from "@/shell/CommandButton";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { PlusIcon, StopIcon } from "@/ui/icons/icons";
-import { type Chat, isBusy, say, stop } from "./api";
+import { type Chat, impersonate, isBusy, say, stop } from "./api";
 import { AttachedFiles } from "./AttachedFiles";
 import { withAttachments } from "./attachments";
+import { QuickReplies } from "./QuickReplies";
 import { useDraft } from "./useDraft";
 import { useUploads } from "./useUploads";
 
@@ -74,6 +75,7 @@ export function Composer({ chat }: { readonly chat: Chat }) {
         if (mayAttach.ok) void uploads.add([...event.dataTransfer.files]);
       }}
     >
+      <QuickReplies chat={chat} may={may.ok && !isWorking} />
       <AttachedFiles attachments={uploads.attachments} onRemove={uploads.remove} />
       <textarea
         aria-label="What you say"
@@ -105,6 +107,14 @@ export function Composer({ chat }: { readonly chat: Chat }) {
           busy={uploads.busy}
           hint="A file becomes an artifact; the model reads the beginning of its text."
           onClick={() => picker.current?.click()}
+        />
+        <ActionButton
+          label="Write for me"
+          size="small"
+          may={!may.ok ? may : words.trim() === "" ? may : no("Your own words would be replaced.")}
+          busy={busy}
+          hint="The model drafts your next message; nothing is said before you say it."
+          onClick={() => void attempt(async () => setWords((await impersonate(place)).text))}
         />
         <p className="min-w-0 flex-1 truncate text-11 text-ink-3">{hint}</p>
         {isWorking ? (

@@ -1,6 +1,6 @@
 import { useAttempt } from "@/shell/useAttempt";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
-import { type Place, remove } from "./api";
+import { type Deletion, type Place, remove } from "./api";
 
 interface DeleteDialogProps {
   readonly place: Place;
@@ -10,20 +10,14 @@ interface DeleteDialogProps {
   readonly onClose: () => void;
 }
 
-/** Deleting a turn, or one reply: what goes, what stays, and which records still have the words. */
+/** Deleting a turn, or one reply: what goes, and what was made of the words and stays. */
 export function DeleteDialog({ place, turn, variant, onClose }: DeleteDialogProps) {
   const { busy, attempt } = useAttempt();
   const what = variant === null ? `turn ${turn}` : `reply ${variant} of turn ${turn}`;
   const go = async () => {
     const ok = await attempt(
       () => remove(place, turn, variant ?? undefined),
-      ({ derived_runs: runs }) => ({
-        title: `Deleted: ${what}.`,
-        advice:
-          runs.length === 0
-            ? "No run has recorded its words."
-            : `Still recorded in ${runs.slice(0, 3).join(", ")}${runs.length > 3 ? ` and ${runs.length - 3} more` : ""}.`,
-      }),
+      (done) => ({ title: `Deleted: ${what}.`, advice: describeDeletion(done) }),
     );
     if (ok) onClose();
   };
@@ -39,9 +33,26 @@ export function DeleteDialog({ place, turn, variant, onClose }: DeleteDialogProp
         {variant === null
           ? "All its replies go with it. The turns after it stay."
           : "The nearest other reply takes its place."}{" "}
-        This cannot be undone. Runs that were shown the words keep them in their records, which are named
-        then.
+        This cannot be undone. The words go from the database, and so do the records of runs that held them.
       </p>
     </ConfirmDialog>
   );
 }
+
+/** What went with the words, and what was made of them and stays. */
+export function describeDeletion(done: Deletion): string {
+  const left = done.derived_runs.filter((run) => !done.erased_runs.includes(run));
+  const told = [
+    done.is_erased
+      ? "The words are gone from the database."
+      : "Said before messages had keys of their own: the words stay in the database.",
+  ];
+  if (done.erased_runs.length > 0) told.push(`Erased with them: ${listed(done.erased_runs)}.`);
+  if (left.length > 0) told.push(`Made after them, and kept: ${listed(left)}.`);
+  if (done.derived_artifacts.length > 0)
+    told.push(`Made of them, and kept: ${listed(done.derived_artifacts)}.`);
+  return told.join(" ");
+}
+
+const listed = (names: readonly string[]): string =>
+  names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "");

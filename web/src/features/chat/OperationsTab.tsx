@@ -1,15 +1,17 @@
 import { inWords } from "@/client/http";
-import type { Turn } from "@/projection/turn";
+import { useState } from "react";
+import type { Operation, Turn } from "@/projection/turn";
 import { turnWords } from "@/projection/turnWords";
 import { TONE_OF } from "@/shell/meaning";
 import { useGraph } from "@/state/log";
-import { select } from "@/state/ui";
+import { select, useUi } from "@/state/ui";
 import { Status } from "@/ui/Badge";
 import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import type { Chat } from "./api";
+import { OperationDialog } from "./OperationDialog";
 import { OperationRow } from "./OperationRow";
 import { spendWords } from "./spendWords";
 import { useRunTurn } from "./useRunTurn";
@@ -31,6 +33,8 @@ const HOOKS = [
 /** What the operations of one turn do or did: as it happens of the newest, from the log of any other. */
 export function OperationsTab({ chat, run, live, isOpen, isChosen, onNewest }: OperationsTabProps) {
   const graph = useGraph();
+  const mayLook = useUi((state) => state.me?.role === "operator" || state.me?.role === "admin");
+  const [looked, setLooked] = useState<Operation | null>(null);
   const stored = useRunTurn({ chat: chat.id, branch: chat.branch }, run, !isOpen);
   const turn = isOpen ? live : (stored.data ?? live);
   if (run === "") {
@@ -81,12 +85,25 @@ export function OperationsTab({ chat, run, live, isOpen, isChosen, onNewest }: O
             <h3 className="mb-1 text-12 text-ink-2">{title}</h3>
             <ol className="divide-y divide-line rounded-card border border-line">
               {operations.map((one) => (
-                <OperationRow key={one.id} operation={one} />
+                <OperationRow
+                  key={one.id}
+                  operation={one}
+                  onLook={mayLook && !isOpen ? () => setLooked(one) : undefined}
+                />
               ))}
             </ol>
           </section>
         );
       })}
+      {looked !== null && (
+        <OperationDialog
+          chat={chat.id}
+          run={run}
+          operation={looked.id}
+          hook={looked.hook === "before_main_llm" ? "before_main_llm" : "after_main_llm"}
+          onClose={() => setLooked(null)}
+        />
+      )}
     </div>
   );
 }

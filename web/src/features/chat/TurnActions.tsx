@@ -115,7 +115,10 @@ export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnAc
       )}
       {isLast && <NextSpeaker chat={chat} may={mayChange} />}
       <Menu label={`More about turn ${turn.number}`} icon={<MoreIcon />} items={items} />
-      {cost !== "" && <span className="num ml-auto text-11">{cost}</span>}
+      <span className="num ml-auto text-11">
+        {`${turn.user_tokens} + ${selected?.tokens ?? 0} tokens`}
+        {cost !== "" && ` · ${cost}`}
+      </span>
       {asking === "rewind" && <RewindDialog chat={chat} turn={turn.number} onClose={() => setAsking(null)} />}
       {(asking === "turn" || asking === "reply") && (
         <DeleteDialog

@@ -60,6 +60,10 @@ export function currentBranch(chat: Chat): Branch | undefined {
 export const say = ({ chat, branch }: Place, text: string): Promise<Started> =>
   api.post<Started>(of(chat, "turns"), { text, branch });
 
+/** What the model would have the person say; nobody has said it. */
+export const impersonate = ({ chat, branch }: Place): Promise<Shape<"DraftShown">> =>
+  api.post(of(chat, "impersonate"), { branch });
+
 export const regenerate = ({ chat, branch }: Place): Promise<Started> =>
   api.post<Started>(of(chat, "regenerate"), { branch });
 
@@ -81,17 +85,51 @@ export const revise = ({ chat, branch }: Place, turn: number, role: Role, text: 
 export const hide = ({ chat, branch }: Place, turn: number, role: Role, hidden: boolean): Promise<Chat> =>
   api.post<Chat>(of(chat, "hide"), { branch, turn, role, hidden });
 
-/** A turn, or one reply of it. */
-export const remove = (
-  { chat, branch }: Place,
-  turn: number,
-  variant?: number,
-): Promise<Shape<"DeletedTurns">> => api.post(of(chat, "delete"), { branch, turn, variant: variant ?? null });
+export type OperationTrial = Shape<"OperationTrialShown">;
 
-export const removeBranch = ({ chat, branch }: Place): Promise<unknown> =>
+interface OperationSeen {
+  readonly message: string;
+  /** Undefined if it found nothing. */
+  readonly found: unknown;
+  readonly scope: unknown;
+}
+
+/** What an operation saw and came to, in full; for operators. */
+export async function debugOperation(
+  chat: string,
+  run: string,
+  operation: string,
+  hook: string,
+  signal?: AbortSignal,
+): Promise<OperationSeen> {
+  interface Ended {
+    readonly operation_id: string;
+    readonly hook: string;
+    readonly message?: string | null;
+    readonly result?: { readonly value: unknown };
+  }
+  const [told, scope] = await Promise.all([
+    api.get<{ readonly operations: readonly Ended[] }>(of(chat, "debug"), { run_id: run }, signal),
+    api.get<unknown>(`${of(chat, "debug")}/scope`, { run_id: run, operation, hook }, signal),
+  ]);
+  const own = told.operations.find((one) => one.operation_id === operation && one.hook === hook);
+  return { message: own?.message ?? "", found: own?.result?.value, scope };
+}
+
+/** One operation of a turn once more, over what it saw; nothing of the chat changes. */
+export const runOperationAgain = (chat: string, wish: Shape<"OperationAgain">): Promise<OperationTrial> =>
+  api.post(`${of(chat, "debug")}/again`, wish);
+
+export type Deletion = Shape<"DeletedTurns">;
+
+/** A turn, or one reply of it. */
+export const remove = ({ chat, branch }: Place, turn: number, variant?: number): Promise<Deletion> =>
+  api.post(of(chat, "delete"), { branch, turn, variant: variant ?? null });
+
+export const removeBranch = ({ chat, branch }: Place): Promise<Deletion> =>
   api.post(of(chat, "delete-branch"), { branch });
 
-export const removeChat = (chat: string): Promise<unknown> => api.del(of(chat));
+export const removeChat = (chat: string): Promise<Deletion> => api.del(of(chat));
 
 export const label = (chat: string, wish: Partial<Shape<"Labeling">>): Promise<Shape<"Labeling">> =>
   api.post(of(chat, "label"), wish);

@@ -30,6 +30,7 @@ function reply(number: number, text: string, run_id: string) {
     at_us: 3,
     is_hidden: false,
     speaker: "",
+    tokens: 4,
   };
 }
 
@@ -45,6 +46,7 @@ const CHAT: Chat = {
     speaks: "list",
     system: "",
     note: {},
+    quick_replies: [],
     lorebooks: [],
     params: {},
     history_max: 200,
@@ -71,6 +73,7 @@ const CHAT: Chat = {
       at_us: 2,
       is_hidden: false,
       persona: "",
+      user_tokens: 2,
     },
   ],
   before: null,
@@ -104,6 +107,8 @@ beforeEach(() => {
     if (init.method === "POST")
       asked.push(`${url.replace("/api/v1/sessions/tavern", "")} ${String(init.body)}`);
     const isChat = init.method === "GET" && /\/sessions\/tavern\?/.test(url);
+    const draft = { text: "I open the door.", run_id: "tavern/draft-000001", cost_microusd: 0 };
+    if (url.endsWith("/impersonate")) return Promise.resolve(new Response(JSON.stringify(draft)));
     const body = isChat ? chat : url.includes("/events") ? { items: [], next: null } : chat;
     return Promise.resolve(new Response(JSON.stringify(body)));
   });
@@ -137,6 +142,23 @@ test("Enter says it, Shift+Enter begins a line, and what is unsaid survives a re
   await userEvent.type(box, "{Enter}");
   expect(asked).toEqual(['/turns {"text":"One\\ntwo","branch":"main"}']);
   expect(sessionStorage.getItem("artelier.draft.tavern#main")).toBeNull();
+});
+
+test("a quick reply is said at one press, and a draft stands where one writes until it is said", async () => {
+  chat = {
+    ...CHAT,
+    settings: { ...CHAT.settings, quick_replies: [{ label: "Onward", text: "Let us go on." }] },
+  };
+  await show();
+  await userEvent.click(screen.getByRole("button", { name: "Onward" }));
+  await userEvent.click(screen.getByRole("button", { name: "Write for me" }));
+  expect(asked).toEqual([
+    '/turns {"text":"Let us go on.","branch":"main"}',
+    '/impersonate {"branch":"main"}',
+  ]);
+  expect(screen.getByLabelText<HTMLTextAreaElement>("What you say").value).toBe("I open the door.");
+  expect(screen.getByRole("article", { name: "Turn 1" }).textContent).toContain("2 + 4 tokens");
+  await expectAccessible();
 });
 
 test("other words for a turn are said on a new branch, and it is said before", async () => {

@@ -13,6 +13,7 @@ function variant(number: number, at_us: number): Variant {
     at_us,
     is_hidden: false,
     speaker: "",
+    tokens: 0,
   };
 }
 const TURNS: readonly ChatTurn[] = [
@@ -25,6 +26,7 @@ const TURNS: readonly ChatTurn[] = [
     at_us: 5,
     is_hidden: false,
     persona: "",
+    user_tokens: 0,
   },
   {
     number: 2,
@@ -35,6 +37,7 @@ const TURNS: readonly ChatTurn[] = [
     at_us: 40,
     is_hidden: false,
     persona: "",
+    user_tokens: 0,
   },
 ];
 

@@ -14,10 +14,21 @@ function variant(number: number, run_id: string, text: string, status = "done"):
     at_us: 1,
     is_hidden: false,
     speaker: "",
+    tokens: 0,
   };
 }
 function turn(selected: number, ...variants: Variant[]): ChatTurn {
-  return { number: 1, user: "hi", said: "hi", selected, variants, at_us: 1, is_hidden: false, persona: "" };
+  return {
+    number: 1,
+    user: "hi",
+    said: "hi",
+    selected,
+    variants,
+    at_us: 1,
+    is_hidden: false,
+    persona: "",
+    user_tokens: 0,
+  };
 }
 function live(run: string, trigger: string, text: string): LiveRun {
   const begun = foldTurn(NEW_TURN, [
