@@ -77,7 +77,15 @@ def create_the_log(db: PostgresDatabase) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: tuple[tuple[int, Callable[[PostgresDatabase], None]], ...] = ((5, create_the_log),)
+def put_keys_below_keys(db: PostgresDatabase) -> None:
+    """A part of what is stored about somebody can be erased alone: it has a key of its own below theirs."""
+    db.execute("ALTER TABLE keys ADD COLUMN parent INTEGER")
+
+
+MIGRATIONS: tuple[tuple[int, Callable[[PostgresDatabase], None]], ...] = (
+    (5, create_the_log),
+    (6, put_keys_below_keys),
+)
 """Steps by the version that they lead to. Versions are those of SQLite's tables, which 5 equals."""
 
 SCHEMA_VERSION = MIGRATIONS[-1][0]
