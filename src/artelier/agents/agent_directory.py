@@ -75,7 +75,7 @@ class AgentProfile(KnownAgent):
     written: str | None
     """Ref of the card as it was written last; None if it never was."""
     changes: int
-    """How often its memory was changed."""
+    """Number of changes of its memory."""
     memory_file: str | None
     skills: list[CardSkill]
 

@@ -41,7 +41,7 @@ class Traces:
     erased_runs: tuple[str, ...] = ()
     derived_artifacts: tuple[str, ...] = ()
     is_whole: bool
-    """Whether all of its words are under these keys."""
+    """True if all of its words are under these keys."""
 
 
 @dataclass(slots=True)

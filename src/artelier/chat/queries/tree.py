@@ -124,14 +124,14 @@ class Doomed:
 
     nodes: tuple[Node, ...]
     is_turns: bool
-    """Whether whole turns go, with the person's words."""
+    """True if whole turns go, with the person's words."""
     below: frozenset[int] = frozenset()
     runs_below: tuple[str, ...] = ()
     """The runs that made the nodes below, in order."""
 
     @property
     def count(self) -> int:
-        """How many of the nodes were still there."""
+        """Number of the nodes that were still there."""
         return sum(not node.deleted for node in self.nodes)
 
 

@@ -190,7 +190,7 @@ class ChatReader:
     """One branch of a chat, for reading. `desk` is the kernel bound to its tenant."""
 
     _by = ""
-    """Who acts in the chat's name; empty for its principal."""
+    """The one who acts in the chat's name; empty for its principal."""
 
     def __init__(self, desk: TenantScope, chat_id: str, *, branch: str) -> None:
         self.desk = desk
@@ -199,7 +199,7 @@ class ChatReader:
 
     @property
     def actor(self) -> str:
-        """Who acts in the chat's name; empty for its principal."""
+        """The one who acts in the chat's name; empty for its principal."""
         return self._by
 
     @property

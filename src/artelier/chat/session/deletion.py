@@ -22,7 +22,7 @@ from artelier.operations import events as ev
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """What a deletion took out of a chat, and what was made of it before."""
+    """The result of a deletion in a chat, and what was made of the words before."""
 
     turns: int
     """Turns, or replies of one, that are gone."""
@@ -34,9 +34,9 @@ class Deleted:
     derived_artifacts: tuple[str, ...] = ()
     """Artifacts of the chat whose values stay, because turns that stay stand on them."""
     is_erased: bool = True
-    """Whether the words are gone. False for what was said before chats had a key for each message."""
+    """True if the words are gone. False for what was said before chats had a key for each message."""
     is_cleaned: bool = False
-    """Whether no byte of them is left in the file; where False, `artelier gc` takes them out."""
+    """True if no byte of them is left in the file; where False, `artelier gc` takes them out."""
 
 
 Choice = tuple[EventData, tree.Doomed | None]
