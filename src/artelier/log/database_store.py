@@ -34,6 +34,7 @@ from artelier.log.blobs import (
 from artelier.log.contract import Batch, FaultHook, LeaseEnd, Names, Receipt, Report, Row, View
 from artelier.log.database import Database
 from artelier.log.event import GENESIS, Event, Stream
+from artelier.log.queries import KEYS_LEFT
 from artelier.log.rate_table import change_turns, take_turns
 from artelier.log.rate_windows import Asked, Change, Taken
 from artelier.log.views import LISTED, dispatch
@@ -94,7 +95,7 @@ def event_from_row(row: Row) -> Event:
     )
 
 
-_KEYS_GONE = "SELECT made - (SELECT count(*) FROM keys) FROM key_counter"
+_KEYS_GONE = "SELECT ? - (SELECT count(*) FROM keys)"
 
 
 def _admit(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
@@ -140,7 +141,7 @@ class DatabaseStore(ABC):
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[tuple[str, str | None], DataKey] = {}
         self._looked_at = -1
-        self._keys_made: list[Row] = []
+        self._keys_made = -1
         self._keys_gone = 0
         self.on_keys: list[Callable[[], None]] = []
         """Called when something may have been erased, here or by another process; from any thread."""
@@ -203,10 +204,12 @@ class DatabaseStore(ABC):
         if version == self._looked_at:
             return
         self._looked_at = version
-        made = self._rows("SELECT made FROM key_counter")
-        if made != self._keys_made:
-            self._keys_made = made
-            self._keys_gone = self._rows(_KEYS_GONE)[0][0]
+        made, before = self._rows("SELECT made FROM key_counter")[0][0], self._keys_made
+        if made == before:
+            return
+        self._keys_made = made
+        if before < 0 or self._rows(KEYS_LEFT, (before, made))[0][0] != made - before:
+            self._keys_gone = self._rows(_KEYS_GONE, (made,))[0][0]
             self._keys_changed()
 
     def _keys_changed(self) -> None:

@@ -74,7 +74,7 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
     db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
     for condition, parameters in _values(wanted):
         db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
-    # The counter of keys moves: that is how other processes learn that what they remember may be gone.
+    # A key is made and dropped: that is how other processes learn that what they remember may be gone.
     move_counter(db, wanted.tenant)
     return done
 

@@ -46,6 +46,7 @@ from artelier.log.contract import (
 from artelier.log.database import Database
 from artelier.log.erasure import wrap_keys
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
+from artelier.log.queries import KEYS_LEFT
 from artelier.log.rate_windows import TenantTurns
 from artelier.log.views import LIST_EVERY, LISTED, LISTING_SINCE, Dispatch, list_positions, stored_versions
 
@@ -294,10 +295,10 @@ class Writer:
         self._listed = listed[0] if is_listing and (listed := self._db.one(LISTED)) else 0
         row = self._db.one("SELECT made FROM key_counter")
         self._live_keys.clear()
-        if self._keys_made != (made := row[0] if row else 0):
-            if self._keys_made >= 0:
-                self._on_keys()
-            self._keys_made = made
+        made, before = row[0] if row else 0, self._keys_made
+        self._keys_made = made
+        if before not in (-1, made) and self._db.only(KEYS_LEFT, (before, made))[0] != made - before:
+            self._on_keys()
 
     def _check_history(self) -> None:
         """Look whether what this process knows to be committed is still there."""

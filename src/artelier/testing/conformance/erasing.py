@@ -219,10 +219,38 @@ class ErasingPromises(StoreHarness):
 
     def test_a_new_subject_is_no_erasure(self, where: str) -> None:
         async def story(store: Store) -> None:
-            count = store.erasures()
+            await store.data_key("acme")
+            count, told = store.erasures(), [0]
+            store.on_keys.append(lambda: told.append(1))
             await keep_content(store, b"ana", subject=ANA)
             await keep_content(store, b"plain")
-            assert store.erasures() == count
+            below = await store.data_key("acme", ANA)
+            (part,) = await store.part_keys("acme", below, count=1)
+            assert part.key_id != below.key_id
+            await store.data_key("acme")
+            assert store.erasures() == count and told == [0]
+
+        self.tell(where, story)
+
+    def test_keys_that_another_opener_makes_are_no_erasure(self, where: str) -> None:
+        async def story(one: Store) -> None:
+            two = self.make_store(where, (TALLY,))
+            try:
+                await keep_content(one, b"ana", subject=ANA)
+                await two.data_key("acme")
+                count, told = two.erasures(), [0]
+                two.on_keys.append(lambda: told.append(1))
+                await one.part_keys("acme", await one.data_key("acme", ANA), count=3)
+                await two.data_key("acme")
+                await keep_content(two, b"plain")
+                assert two.erasures() == count and told == [0]
+
+                wanted = Erasing(tenant="acme", keys=(await key_id_of(one, ANA),))
+                await one.erase(wanted, record=record(wanted))
+                await keep_content(two, b"plain again")
+                assert two.erasures() > count and len(told) > 1
+            finally:
+                two.close()
 
         self.tell(where, story)
 
