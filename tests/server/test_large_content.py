@@ -15,7 +15,7 @@ from artelier.kernel import Policy
 from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import Found
 from artelier.server.routes.uploads import JSON_ITEMS_MAX
-from artelier.server.security.connection_limits import ITEMS_MAX
+from artelier.server.security.connection_limits import ITEMS_MAX, PIECE_BYTES, may_hold_placeholders
 from artelier.testing import ScriptedModel
 from tests.server.house import House, house
 from tests.server.test_personal import KEY
@@ -130,6 +130,19 @@ def test_a_body_of_too_many_items_is_refused_before_it_is_parsed(tmp_path: Path,
             assert "uploads" in error["hint"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-32-be"])
+@pytest.mark.parametrize("sign", ["<", "\\u003c", "\\u003C"])
+def test_a_placeholder_is_seen_wherever_it_stands_in_a_large_body(sign: str, encoding: str) -> None:
+    async def main() -> None:
+        written = sign.encode(encoding)
+        for before in range(PIECE_BYTES - len(written) - 1, PIECE_BYTES + 1):
+            body = b"a" * before + written + b"a" * 40
+            assert await may_hold_placeholders(body), before
+        assert not await may_hold_placeholders(b"a" * (PIECE_BYTES * 2 + 1))
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -439,6 +439,8 @@ def test_images_and_pdfs_reach_the_model_and_the_log_holds_no_base64(tmp_path: P
         ("file:///etc/passwd", "comes as a data URL"),
         ("data:image/png,abc", "comes as a data URL"),
         ("data:image/png;base64,?", "no base64"),
+        (f"data:image/png;base64,{'A' * (2**20 - 1)}={'AAAA' * 9}", "no base64"),
+        (f"data:image/png;base64,{'A' * (2**20 + 1)}", "no base64"),
         (data_url(png()[:-6]), "this PNG is broken"),
         (data_url(png(), "image/jpeg"), "another type"),
         (data_url(b"hello"), "no image, sound or PDF"),

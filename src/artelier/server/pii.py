@@ -72,7 +72,7 @@ async def escape_request(request: Request, desk: TenantKernel) -> Request:
     """
     if request.method in SAFE or request.url.path in LARGE or not (body := await request.body()):
         return request
-    if not may_hold_placeholders(body):
+    if not await may_hold_placeholders(body):
         return request
     disarm = disarmer(desk)
     if len(body) > LARGE_BYTES:

@@ -106,7 +106,7 @@ class _Route(APIRoute):
                 for name, value in parameters.items()
             }
             if request.method not in SAFE and request.url.path not in LARGE:
-                check_items(await request.body())
+                await check_items(await request.body())
             desk = await personal_desk_of(request)
             if desk is None:
                 return await handle(request)
