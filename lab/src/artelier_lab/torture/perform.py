@@ -26,6 +26,9 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+STREAMED_CHARS = 5_000
+"""Of a streamed answer that are compared; the shortest huge one of the oracle has pieces of this length."""
+
 OFFERED = ("look", "put", "pay", "wire", "refuse", "big", "risky")
 
 
@@ -122,7 +125,10 @@ class Performer:
         self._process.outside.keys[f"{self.named(run)}|{op.path}"] = result.key
         conversation.append(result)
         values = [await self._called(run, op, result, conversation.append)]
-        return {"text": _digest(result.text), "output": result.output, "calls": values}
+        # Budgets exist under faults alone, and a stream ends where its money does: after its first piece at
+        # the earliest, and the pieces of what is so long are longer than this.
+        text = result.text[:STREAMED_CHARS] if op.options["stream"] else result.text
+        return {"text": _digest(text), "output": result.output, "calls": values}
 
     async def _called(
         self, run: Run, op: Op, result: ModelResult, append: Callable[[ToolResult], None]
