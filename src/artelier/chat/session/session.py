@@ -71,6 +71,7 @@ class Session(ChatTurns):
         speaks: object = UNSET,
         system: Any = UNSET,
         note: Any = UNSET,
+        quick_replies: object = UNSET,
         lorebooks: Any = UNSET,
         greetings: Any = None,
         history_max: Any = UNSET,
@@ -85,8 +86,9 @@ class Session(ChatTurns):
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
         shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `group`:
         several characters, each as `char`; `speaks`: `list`, `mention`, `talkativeness`, `model`. `note`: the
-        author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it. `lorebooks`:
-        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
+        author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it.
+        `quick_replies`: a list of `{label, text}`. `lorebooks`: refs of artifacts. `greetings`: texts with
+        which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
         What is given for a chat that exists changes its settings from now on.
@@ -106,6 +108,7 @@ class Session(ChatTurns):
             "speaks": speaks,
             "system": system,
             "note": note,
+            "quick_replies": quick_replies,
             "lorebooks": lorebooks,
             "history_max": history_max,
             "deadline_s": deadline_s,
