@@ -284,8 +284,8 @@ class Session(ChatTurns):
         """Take a file of another program into the chat: a card, a lorebook, a persona, a preset, or turns.
 
         `source`: a path, or the bytes of a file that is called `name`. A character takes the place of the one
-        there is, or joins a group; `as_member` makes a group of both. Turns are added at the end of the
-        branch. What is not followed is in `warnings`.
+        there is, or joins a group; `as_member` makes a group of both. Where nothing was said yet, it greets.
+        Turns are added at the end of the branch. What is not followed is in `warnings`.
         Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`;
         `Conflict` while a run of the branch has not ended.
         """
@@ -297,5 +297,8 @@ class Session(ChatTurns):
         found = await read_foreign_file(self.desk, source, name=called, by=now.principal, user=user)
         if changes := found.changes(now, as_member=as_member):
             await self.change(**changes)
-        await self.import_turns(list(found.turns))
+        turns = list(found.turns)
+        if found.greetings and not (await self.branch_row()).head:
+            turns = [{"user": None, "variants": list(found.greetings), "speaker": found.name}]
+        await self.import_turns(turns)
         return found

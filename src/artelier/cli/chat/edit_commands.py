@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from artelier.cli.chat.slash import number, slash
 from artelier.cli.command import read_attachments
 from artelier.cli.display import count
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import InvalidRequest
 from artelier.money import format_usd
 
 if TYPE_CHECKING:
@@ -41,49 +41,6 @@ async def impersonate(talk: Talk, at_once: str = "") -> int:
             f"a draft ({draft.run_id}, {format_usd(draft.cost_microusd)} USD); nothing was said", "dim"
         )
     return 0
-
-
-@slash(
-    "quick",
-    "[LABEL [WORDS ...]]",
-    help="Say a quick reply; with words, keep one; without a label, list them.",
-)
-async def quick(talk: Talk, label: str = "", *words: str) -> int:
-    kept = {one.label: one.text for one in (await talk.session.settings()).quick_replies}
-    if not label or words:
-        if words:
-            kept[label] = " ".join(words)
-            await _keep_quick(talk, kept)
-        if not talk.data({"quick_replies": [{"label": one, "text": text} for one, text in kept.items()]}):
-            talk.screen.facts(list(kept.items()))
-        return 0
-    if label not in kept:
-        raise NotFound(f"no quick reply {label[:60]!r}", expected=", ".join(kept)[:200] or "none yet")
-    return await talk.reply("generate", kept[label])
-
-
-@slash("quick-remove", "LABEL", help="Forget a quick reply.")
-async def quick_remove(talk: Talk, label: str) -> None:
-    kept = {one.label: one.text for one in (await talk.session.settings()).quick_replies}
-    if kept.pop(label, None) is None:
-        raise NotFound(f"no quick reply {label[:60]!r}", expected=", ".join(kept)[:200] or "none")
-    await _keep_quick(talk, kept)
-    if not talk.data({"removed": label}):
-        talk.screen.note(f"{label} is forgotten", "dim")
-
-
-async def _keep_quick(talk: Talk, kept: dict[str, str]) -> None:
-    await talk.session.change(quick_replies=[{"label": one, "text": text} for one, text in kept.items()])
-
-
-@slash("group", "[RULE]", help="Who takes part; how the next is chosen: list, mention, talkativeness, model.")
-async def group(talk: Talk, rule: str | None = None) -> None:
-    if rule is not None:
-        await talk.session.change(speaks=rule)
-    settings = await talk.session.settings()
-    names = await talk.restore_values([str(one["name"]) for one in settings.group])
-    if not talk.data({"group": names, "speaks": settings.speaks}):
-        talk.screen.facts([("group", ", ".join(names) or "none: one character"), ("next", settings.speaks)])
 
 
 @slash("continue", help="Go on with the selected reply.")
@@ -145,9 +102,13 @@ async def _revise(talk: Talk, turn: str, words: tuple[str, ...], *, role: str) -
     await talk.stand()
 
 
-@slash("rerun", "TURN", help="Run an earlier turn again, as a new variant with its own state.")
-async def rerun(talk: Talk, turn: str) -> int:
-    return await talk.reply("regenerate", turn=number(turn, "a turn"))
+@slash(
+    "rerun",
+    "TURN [TEXT ...]",
+    help="Run an earlier turn again, in other words if there are any, as a new variant with its own state.",
+)
+async def rerun(talk: Talk, turn: str, text: str = "") -> int:
+    return await talk.reply("regenerate", text, turn=number(turn, "a turn"))
 
 
 @slash("hide", "TURN [user|assistant]", help="Leave messages of a turn out of later prompts.")
@@ -214,14 +175,6 @@ async def title(talk: Talk, *words: str) -> None:
         talk.screen.note(f"title: {await talk.session.title() or 'none'}", "dim")
 
 
-@slash("note", "[WORDS ...]", help="The author's note before the newest messages; without words, none.")
-async def note(talk: Talk, *words: str) -> None:
-    await talk.session.change(note=" ".join(words) or None)
-    kept = (await talk.session.settings()).note
-    if not talk.data({"note": kept}):
-        talk.screen.note(f"note: {kept.get('prompt', 'none')}", "dim")
-
-
 @slash("archive", "[no]", help="Put the chat among the archived ones; `no` takes it back.")
 async def archive(talk: Talk, back: str = "") -> None:
     await talk.session.archive(back != "no")
@@ -256,6 +209,13 @@ async def reopen(talk: Talk, session_id: str) -> None:
     await talk.session.reopen(session_id)
     if not talk.data({"session_id": session_id}):
         talk.screen.note(f"session {session_id}", "dim")
+
+
+@slash("publish", "TAG [ID]", help="Make a document of the current value of an artifact.")
+async def publish(talk: Talk, tag: str, id: str | None = None) -> None:
+    ref = await talk.session.publish(tag, id=id)
+    if not talk.data({"ref": ref}):
+        talk.screen.note(ref, "dim")
 
 
 @slash("export", "FILE", help="Write the chat into a file: a .jsonl has the turns of this branch.")
@@ -296,42 +256,6 @@ async def import_(talk: Talk, file: str, as_member: str = "") -> None:
     if not talk.data({"chat_id": done.chat_id, "runs": len(done.runs)}):
         way = talk.call.command_line("chat", done.chat_id)
         talk.screen.line(f"chat {done.chat_id}, {count(len(done.runs), 'run')}: {way}")
-
-
-@slash("profile", "[NAME]", help="Show the profile, or take another one; `none` for none.")
-async def profile(talk: Talk, name: str | None = None) -> None:
-    session = talk.session
-    if name is not None:
-        from artelier.cli.chat.chat_options import wished_profile
-
-        await session.change(profile=await wished_profile(talk.call, session.desk, name))
-    found = await session.profile()
-    if found is None:
-        if not talk.data({"profile": None}):
-            talk.screen.note("no profile: a plain main call", "dim")
-        return
-    current = await session.session_id(found)
-    if talk.data({"profile": found.profile_id, "session_id": current, "data": found.data()}):
-        return
-    talk.screen.facts(
-        [
-            ("profile", found.profile_id),
-            ("name", found.name),
-            ("session", current),
-            ("enabled", "" if found.enabled else "no: a plain main call"),
-        ]
-    )
-    rows = [
-        (one.operation_id, one.kind, ", ".join(one.hooks), ", ".join(_writes(one)))
-        for one in found.operations
-    ]
-    columns = ("operation", "kind", "at", "writes")
-    talk.screen.table(columns, rows, empty="no operations")
-
-
-def _writes(operation: object) -> list[str]:
-    artifact = getattr(operation, "artifact", None)
-    return [] if artifact is None else [f"{artifact.tag} ({artifact.usage})"]
 
 
 @slash("quit", help="Leave; the chat stays. So does Ctrl-D.")

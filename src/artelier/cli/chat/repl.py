@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from artelier.chat.turn.turn_runner import has_ended
 from artelier.cli import exit_codes
-from artelier.cli.chat import edit_commands, show_commands
+from artelier.cli.chat import edit_commands, settings_commands, show_commands
 from artelier.cli.chat.conversation import Talk, is_left_behind
 from artelier.cli.chat.slash import COMMANDS
 from artelier.cli.error_output import report
 from artelier.errors import ArtelierError, Corrupt, InvalidRequest
 
-REGISTERED = (edit_commands, show_commands)
+REGISTERED = (edit_commands, settings_commands, show_commands)
 """The modules whose functions are slash commands."""
 
 
@@ -90,21 +89,14 @@ async def obey(talk: Talk, line: str) -> int:
 
     Errors: `InvalidRequest` for a command that does not exist, or other words than it takes; its own.
     """
-    try:
-        name, *words = shlex.split(line[1:])
-    except ValueError as error:  # also for nothing but a slash
-        raise InvalidRequest(
-            "this is no command",
-            expected="words, in matching quotes if they have spaces",
-            got=line[:100],
-            hint="/help lists the commands; // begins a message with a slash.",
-        ) from error
-    found = COMMANDS.get(name)
+    name, _, rest = line[1:].partition(" ")
+    found = COMMANDS.get(name.strip())
     if found is None:
         raise InvalidRequest(
-            f"there is no command /{name[:60]}",
+            f"there is no command /{name[:60]}" if name.strip() else "this is no command",
             expected=", ".join(f"/{one}" for one in COMMANDS),
-            hint="// begins a message with a slash.",
+            hint="/help lists the commands; // begins a message with a slash.",
         )
+    words = found.split(rest)
     found.check(words)
     return await found.run(talk, *words) or 0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from artelier.errors import InvalidRequest
 
-if TYPE_CHECKING:
-    pass
+_TEXTS = ("TEXT", "WORDS", "VALUE")
+"""Names of what a person writes: apostrophes and quotes in it are their own."""
 
 Body = Callable[..., Awaitable[int | None]]
 
@@ -24,6 +25,33 @@ class Slash:
     help: str
     run: Body
     """Called with the `Talk` and the words that were given, all texts."""
+
+    def split(self, line: str) -> list[str]:
+        """Return the words of a line. Text at the end (`WORDS ...`) is one of them, as it was typed.
+
+        Errors: `InvalidRequest` for quotes that do not match.
+        """
+        *fixed, last = self.usage.split() or [""]
+        is_text = last.rstrip("]") == "..." and fixed[-1].lstrip("[") in _TEXTS
+        typed = io.StringIO(line)
+        reader = shlex.shlex(typed, posix=True)
+        reader.whitespace_split, reader.commenters = True, ""
+        words: list[str] = []
+        try:
+            while not (is_text and len(words) == len(fixed) - 1):
+                word = reader.get_token()
+                if word is None:
+                    return words
+                words.append(word)
+        except ValueError:
+            raise InvalidRequest(
+                "this is no command",
+                expected="words, in matching quotes if they have spaces",
+                got=line[:100],
+                hint="/help lists the commands; // begins a message with a slash.",
+            ) from None
+        text = typed.read().strip()
+        return [*words, text] if text else words
 
     def check(self, words: list[str]) -> None:
         """Errors: `InvalidRequest` for too few words, or too many."""

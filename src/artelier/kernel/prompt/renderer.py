@@ -459,6 +459,8 @@ class Renderer:
     async def render_event(self, event: ev.ContextAssembled) -> ModelRequest:
         head = await self.head(event)
         contents = [await self._content_of(part) for part in (*head.parts, *event.parts)]
+        if not contents or (self.erased and isinstance(contents[0], Joint)):  # the head is gone
+            contents.insert(0, (ChatMessage(role="user", content=self._mark),))
         schema = await self._settings("output schema", head.output_schema)
         tools = await self._settings("tools", head.tools)
         request = compose(
@@ -466,7 +468,7 @@ class Renderer:
             params=head.params,
             tools=decode_tools(tools) if tools else (),
             output_schema=decode_stored(schema) if schema else None,
-            contents=contents or [(ChatMessage(role="user", content=self._mark),)],
+            contents=contents,
         )
         if not self.erased and not is_same_request(event.request, MeasuredRequest.of(request), self._key):
             raise CorruptStore(

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -13,6 +14,7 @@ import msgspec
 from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from artelier.chat.chat_interchange import export_jsonl
 from artelier.chat.foreign_files import ForeignFile, read_foreign_file
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
@@ -345,16 +347,30 @@ async def publish(desk: Desk, actor: Actor, id: str, body: wire.Publishing) -> w
 
 
 @router.get("/{id}/export", operation_id="sessions_export", response_class=StreamingResponse, responses=_FILE)
-async def export(desk: Desk, id: str) -> StreamingResponse:
+async def export(
+    desk: Desk,
+    id: str,
+    branch: OfBranch = "main",
+    format: Annotated[
+        Literal["artelier", "jsonl"],
+        Query(description="`jsonl`: the turns of the branch alone, for other programs."),
+    ] = "artelier",
+) -> StreamingResponse:
     """The chat as one verifiable file: branches, turns, artifacts, runs, profiles."""
+    if format == "jsonl":
+        content = await export_jsonl(await session_of(desk, id, branch))
+        return _download(_chunks(BytesIO(content)), f"{id}.jsonl")
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
         path = Path(folder) / "chat.artelier"
         await desk.export_chat(id, path)
         file = await asyncio.to_thread(path.open, "rb")  # readable after its name is gone
+    return _download(_chunks(file), f"{id}.artelier")
+
+
+def _download(content: AsyncIterator[bytes], name: str) -> StreamingResponse:
+    disposition = f'attachment; filename="{name.replace(":", "_")}"'
     return StreamingResponse(
-        _chunks(file),
-        media_type="application/octet-stream",
-        headers={"Content-Disposition": f'attachment; filename="{id.replace(":", "_")}.artelier"'},
+        content, media_type="application/octet-stream", headers={"Content-Disposition": disposition}
     )
 
 

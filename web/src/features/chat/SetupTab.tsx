@@ -4,13 +4,14 @@ import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { no } from "@/commands/command";
 import { TextField } from "@/ui/TextField";
-import { type Chat, change, exportAddress } from "./api";
+import { type Chat, change, exportAddress, turnsAddress } from "./api";
 import { nameOf, textOf } from "./names";
 import { ProfilePicker } from "./ProfilePicker";
 import { Keeping } from "./Keeping";
 import { Sessions } from "./Sessions";
 import { SetupFiles } from "./SetupFiles";
 import { SetupGroup } from "./SetupGroup";
+import { SetupQuickReplies } from "./SetupQuickReplies";
 import { SetupWriting } from "./SetupWriting";
 
 /** What the chat is set up with. A change is in force at the next turn. */
@@ -104,11 +105,19 @@ export function SetupTab({ chat }: { readonly chat: Chat }) {
       </form>
       <SetupFiles chat={chat} />
       <SetupWriting key={JSON.stringify([settings.params, settings.note])} chat={chat} />
+      <SetupQuickReplies chat={chat} />
       <SetupGroup chat={chat} />
       <Sessions chat={chat} />
       <Keeping chat={chat} />
       <a href={exportAddress(chat.id)} download className="text-12 text-accent underline">
         Save this chat as one file that can be verified
+      </a>
+      <a
+        href={turnsAddress({ chat: chat.id, branch: chat.branch })}
+        download
+        className="text-12 text-accent underline"
+      >
+        Save the turns of this branch for other programs (JSONL)
       </a>
     </div>
   );

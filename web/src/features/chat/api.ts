@@ -201,3 +201,8 @@ export const readFeed = ({ chat, branch }: Place, tag: string, signal?: AbortSig
 export function exportAddress(chat: string): string {
   return `/api/v1${of(chat, "export")}`;
 }
+
+/** The turns of a branch, for other programs. */
+export function turnsAddress({ chat, branch }: Place): string {
+  return `${exportAddress(chat)}?format=jsonl&branch=${encodeURIComponent(branch)}`;
+}
