@@ -677,3 +677,37 @@ def test_the_model_drafts_words_and_quick_replies_are_said(say: Say, provider: P
     assert all(one["user_tokens"] > 0 for one in turns["turns"])
     assert say("/quick Nothing").code != 0
     assert say("/quick-remove Onward", "/quick", "--json").code == 0
+
+
+def test_text_at_the_end_of_a_command_stands_as_it_was_typed(say: Say) -> None:
+    said = say(
+        "one",
+        """/edit 1 "It's late," she says.  'Go.'""",
+        '/quick "Go on" Let\'s go  on.',
+        "/turns",
+        "--json",
+    )
+
+    kept, turns = objects(said)[-2:]
+    assert kept["quick_replies"] == [{"label": "Go on", "text": "Let's go  on."}]
+    assert turns["turns"][-1]["text"] == """"It's late," she says.  'Go.'"""
+    refused = say('/quick "Go on Let it.', "--json")
+    assert refused.code != 0 and "matching quotes" in refused.error["expected"]
+
+
+def test_settings_are_changed_in_the_chat(say: Say) -> None:
+    lines = (
+        "/set user Ann",
+        "/set temperature 0.5",
+        "/set history_max 4",
+        "/set char Mira",
+        "/set description A smith.",
+    )
+    shown = objects(say(*lines, "/set temperature none", "/set", "/set top_p", "--json"))
+
+    assert shown[0] == {"settings": {"user": "Ann"}} and shown[1] == {"settings": {"temperature": 0.5}}
+    assert shown[-2]["settings"] | {"user": "Ann", "char": "Mira", "history_max": 4} == shown[-2]["settings"]
+    assert shown[-2]["settings"]["description"] == "A smith." and "temperature" not in shown[-2]["settings"]
+    assert shown[-1] == {"settings": {"top_p": None}}
+    for wrong in ("/set profile x", "/set history_max many", "/set nonsense 1", "/set model none"):
+        assert say(wrong, "--json").code == 2, wrong
