@@ -120,14 +120,18 @@ class Session(ChatTurns):
         if not await session.exists():
             await session._begin(wished, tuple(session._escape_placeholders(cs.checked_greetings(greetings))))
         else:
-            await chats.branch_of(session.store, await session.row(), branch)
-            await session._check_subject()
-            del wished["principal"]
-            if any(value is not UNSET for value in wished.values()):
-                await session._change(wished)
+            await session._go_on(wished)
         if session_id is not None:
             await session._use(session_id)
         return session
+
+    async def _go_on(self, wished: dict[str, Any]) -> None:
+        """Take what is wished of a chat that exists. Errors: those of `open`."""
+        await chats.branch_of(self.store, await self.row(), self.branch_name)
+        await self._check_subject()
+        del wished["principal"]
+        if any(value is not UNSET for value in wished.values()):
+            await self._change(wished)
 
     async def _begin(self, wished: dict[str, Any], greetings: tuple[str, ...]) -> None:
         if wished["model"] is UNSET:
