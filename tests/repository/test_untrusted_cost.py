@@ -129,6 +129,7 @@ ALLOWED: dict[str, str] = {
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
+        cli/chat/settings_commands.py:_change msgspec.json.decode
         cli/doctor/settings_checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parse tomllib.loads
