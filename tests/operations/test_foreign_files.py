@@ -103,7 +103,8 @@ def test_each_kind_of_file_changes_what_it_is_about(tmp_path: Path) -> None:
             assert (settings.user["name"], settings.char["name"]) == ("Ann", "Mira")
             assert settings.params == {"temperature": 0.5} and len(settings.lorebooks) == 1
             assert [(one.persona, one.user, one.speaker) for one in await session.turns()] == [
-                ("Ann", "Hello", "Mira")
+                ("", "", "Mira"),  # it greets, since nothing was said yet
+                ("Ann", "Hello", "Mira"),
             ]
             newer = {**BOOK, "entries": {}}
             await session.import_file(_json(newer), name="town.json")
