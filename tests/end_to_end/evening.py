@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -214,3 +215,19 @@ def spoken(jsonl: bytes) -> list[dict[str, Any]]:
             line.pop(name, None)
         line["swipe_info"] = len(line.get("swipe_info", []))
     return lines
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Say where two ends of an evening differ, as paths with both values."""
+    return list(_differences("", one, other))
+
+
+def _differences(path: str, one: Any, other: Any) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from _differences(f"{path}/{key}", one[key], other[key])
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for at, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(f"{path}/{at}", left, right)
+    elif one != other:
+        yield f"{path}: {one!r} != {other!r}"

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,16 @@ from artelier import Kernel, Session
 from artelier.chat.chat_interchange import export_jsonl
 from artelier_offline import OfflineModel
 from tests.cli.conftest import Shell, shell
-from tests.end_to_end.evening import CHAT, EVENING, Action, remains, same_dice, spoken, write_files
+from tests.end_to_end.evening import (
+    CHAT,
+    EVENING,
+    Action,
+    differences,
+    remains,
+    same_dice,
+    spoken,
+    write_files,
+)
 from tests.server.house import House, house, until
 
 __all__ = ["shell"]
@@ -341,22 +350,6 @@ def in_terminal(
             return await remains(kernel)
 
     return asyncio.run(scenario()), (folder / "evening.jsonl").read_bytes()
-
-
-def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Say where two ends of an evening differ, as paths with both values."""
-    return list(_differences("", one, other))
-
-
-def _differences(path: str, one: Any, other: Any) -> Iterator[str]:
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        for key in one:
-            yield from _differences(f"{path}/{key}", one[key], other[key])
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
-        for at, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from _differences(f"{path}/{at}", left, right)
-    elif one != other:
-        yield f"{path}: {one!r} != {other!r}"
 
 
 def test_sixty_actions_leave_the_same_chat_through_every_door(
