@@ -234,7 +234,7 @@ def test_cards_personas_and_lorebooks_make_the_prompt(say: Say, shell: Shell) ->
     assert objects(again)[0]["turns"][0]["variants"] == 2
     listed = shell("artifacts", "list", "--as", "user:kim", "--json").json["items"]
     assert {(one["kind"], one["owner"], one["version"]) for one in listed} == {
-        (kind, "user:kim", 1) for kind in ("character", "persona", "lorebook")
+        (kind, "user:kim", 1) for kind in ("character", "persona", "lorebook", "document")
     }
     assert objects(say("the forge", "/prompt", "--lorebook", "none", "--json"))[1]["messages"]
     assert "The forge is hot." not in say("/prompt").out

@@ -36,9 +36,14 @@ def test_what_a_narrator_says_is_seen_by_the_model_and_what_is_hidden_is_not() -
     assert [turn["variants"] for turn in chat.turns] == [
         ["A candle goes out."],
         ["I am."],
+        ["Mind the stair."],
         ["A candle goes out."],
     ]
-    assert chat.warnings == ("messages of a narrator stand as replies", "left out: 1 messages of the system")
+    assert [turn.get("hidden", []) for turn in chat.turns] == [[], [], ["assistant"], []]
+    assert chat.warnings == (
+        "messages of a narrator stand as replies",
+        "messages of the program stand as replies that no prompt shows",
+    )
 
 
 def test_the_authors_note_of_a_file_is_the_chats() -> None:
@@ -74,8 +79,7 @@ def test_whatever_is_not_taken_over_is_named_once() -> None:
     )
 
     assert chat.warnings == (
+        "no date: line 3, 4; they have the time of now",
         "left out of chat_metadata: scenario, variables",
-        "left out: the reasoning of 1 texts",
         "left out: other wordings of 1 messages of the person",
-        "left out: when messages were sent",
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
 import msgspec
 
 from artelier.chat.rows.nodes import VARIANTS_MAX
-from artelier.chat.session.chat_reader import ChatReader, Turn
+from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, checked_text
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
@@ -66,29 +66,39 @@ def _speakers(chat: chat_log.ImportedChat) -> tuple[str, ...]:
 
 
 def _as_turns(turn: chat_log.ChatLogTurn, warnings: list[str]) -> Iterator[dict[str, Any]]:
-    """Give a turn as data, and what a narrator says before or after it; nothing if it says nothing."""
-    own = [at for at, one in enumerate(turn.messages) if one.role != "system"]
-    first = own[0] if own else len(turn.messages)
-    for one in turn.messages[:first]:
-        yield from _narrated(one, warnings)
-    if (said := _turn(turn, warnings)) is not None:
-        yield said
-    for one in turn.messages[first:]:
-        yield from _narrated(one, warnings)
+    """Give a turn as data, parted where a narrator or the program says something in it."""
+    own: list[chat_log.ChatLogMessage] = []
+    for message in (*turn.messages, None):
+        if message is not None and (message.role != "system" or not message.text.strip()):
+            own += [message] if message.role != "system" else []
+            continue
+        if own and (said := _turn(chat_log.ChatLogTurn(messages=tuple(own)), warnings)) is not None:
+            yield said
+        own = []
+        if message is not None:
+            yield _narrated(message, warnings)
 
 
-def _narrated(message: chat_log.ChatLogMessage, warnings: list[str]) -> Iterator[dict[str, Any]]:
-    if message.role == "system" and not message.hidden and message.text.strip():
+def _narrated(message: chat_log.ChatLogMessage, warnings: list[str]) -> dict[str, Any]:
+    turn: dict[str, Any] = {"user": None, "variants": [message.text], "selected": 0}
+    if message.hidden:
+        warnings.append("messages of the program stand as replies that no prompt shows")
+        turn |= {"hidden": ["assistant"], "speaker": message.name or "System"}
+    else:
         warnings.append("messages of a narrator stand as replies")
-        yield {"user": None, "variants": [message.text], "selected": 0}
+    at_us = chat_log.sent_us(message.variants[message.selected].sent_at)
+    return turn | ({"sent_us": [0, at_us]} if at_us else {})
 
 
 def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | None:
     """A turn as data; None if it says nothing."""
     variants, selected = list(turn.variants), turn.selected
+    reply = turn.reply
+    wordings = list(reply.variants) if reply is not None else []
     if len(variants) > VARIANTS_MAX:
         first = max(0, selected - VARIANTS_MAX + 1)
         variants, selected = variants[first : first + VARIANTS_MAX], selected - first
+        wordings = wordings[first : first + VARIANTS_MAX]
         warnings.append(f"of one turn {VARIANTS_MAX} variants are kept")
     if turn.user is None and not variants:
         return None
@@ -100,7 +110,14 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | N
         for one in turn.messages
         if one.role == role and one.name
     }
-    return {**plain, **names, **({"hidden": hidden} if hidden else {})}
+    said = next((one for one in turn.messages if one.role == "user"), None)
+    times = [0 if said is None else chat_log.sent_us(said.variants[said.selected].sent_at)]
+    times += [chat_log.sent_us(one.sent_at) for one in wordings]
+    thoughts = [checked_text(one.reasoning, what="reasoning") for one in wordings]
+    more: dict[str, Any] = {"hidden": hidden} if hidden else {}
+    more |= {"reasoning": thoughts} if any(thoughts) else {}
+    more |= {"sent_us": times} if any(times) else {}
+    return {**plain, **names, **more}
 
 
 _NOTE_FIELDS = ("note_prompt", "note_depth", "note_role", "note_position", "note_interval")
@@ -135,19 +152,31 @@ def _role(number: object) -> str:
 def _left_out(chat: chat_log.ImportedChat) -> list[str]:
     """Return what a file says of its messages and a chat here does not hold, each once."""
     messages = [one for turn in chat.turns for one in turn.messages]
-    hidden = sum(one.role == "system" and (one.hidden or not one.text.strip()) for one in messages)
-    thoughts = sum(bool(variant.reasoning) for one in messages for variant in one.variants)
+    empty = sum(one.role == "system" and not one.text.strip() for one in messages)
     reworded = sum(one.role == "user" and len(one.variants) > 1 for one in messages)
     found: list[str] = []
-    if hidden:
-        found.append(f"left out: {hidden} messages of the system")
-    if thoughts:
-        found.append(f"left out: the reasoning of {thoughts} texts")
+    if empty:
+        found.append(f"left out: {empty} messages of the program without words")
     if reworded:
         found.append(f"left out: other wordings of {reworded} messages of the person")
-    if any(variant.sent_at for one in messages for variant in one.variants):
-        found.append("left out: when messages were sent")
+    if left := sorted({name for one in messages for name in _unfollowed(one)}):
+        found.append(f"left out of messages: {', '.join(left[:40])[:600]}")
     return found
+
+
+_FOLLOWED = frozenset(("reasoning", "type", "gen_id"))
+"""Fields of `extra` that are taken over, or say nothing beside a message."""
+
+
+def _unfollowed(message: chat_log.ChatLogMessage) -> Iterator[str]:
+    """Give the fields of a message that a chat here has no place for."""
+    for name, value in message.extensions.items():
+        if value not in (None, "", [], {}, False):
+            yield name
+    for variant in message.variants:
+        for name, value in variant.extensions.items():
+            if name not in _FOLLOWED and value not in (None, "", [], {}, False):
+                yield f"extra.{name}"
 
 
 async def export_jsonl(session: ChatReader) -> bytes:
@@ -182,7 +211,8 @@ def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:
                 role="assistant",
                 name=turn.speaker or char,
                 variants=tuple(
-                    chat_log.ChatLogVariant(text=one.text, sent_at=_date(one.at_us)) for one in turn.variants
+                    chat_log.ChatLogVariant(text=one.text, sent_at=_date(one.at_us), extensions=_extra(one))
+                    for one in turn.variants
                 ),
                 selected=numbers.index(turn.selected) if turn.selected in numbers else 0,
                 hidden=any(one.is_hidden for one in turn.variants if one.number == turn.selected),
@@ -191,8 +221,15 @@ def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:
     return chat_log.ChatLogTurn(messages=tuple(messages))
 
 
+def _extra(variant: Variant) -> dict[str, Any]:
+    """Return what the file says beside a reply: the model's thoughts."""
+    thoughts = [part["text"] for part in variant.parts if part["channel"] == "reasoning"]
+    return {"reasoning": "\n\n".join(thoughts)} if thoughts else {}
+
+
 def _date(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # Turns of a conversation from elsewhere, as data: checked, and cut into pieces of bounded size
@@ -217,6 +254,10 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What the person is called in it."""
     speaker: str = ""
     """What the one is called who replies."""
+    reasoning: tuple[str, ...] = ()
+    """What the model thought before each variant; empty for nothing."""
+    sent_us: tuple[int, ...] = ()
+    """When the words, then each variant, was sent, in microseconds since 1970; 0 if nobody knows."""
 
     def check(self) -> None:
         """Errors: `InvalidRequest`."""
@@ -226,9 +267,13 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             )
         if self.variants and not 0 <= self.selected < len(self.variants):
             raise InvalidRequest("selected", expected=f"0 to {len(self.variants) - 1}", got=self.selected)
+        if len(self.reasoning) > len(self.variants) or len(self.sent_us) > self.nodes:
+            raise InvalidRequest("reasoning and times of a turn", expected="one for each variant", got="more")
+        if not all(0 <= at_us < chat_log.SENT_US_MAX for at_us in self.sent_us):
+            raise InvalidRequest("sent_us", expected="microseconds since 1970, before the year 10000")
         if self.user is None and not self.variants:
             raise InvalidRequest("a turn needs words or replies", got="neither")
-        for text in (self.user or "", *self.variants, self.persona, self.speaker):
+        for text in (self.user or "", *self.variants, self.persona, self.speaker, *self.reasoning):
             checked_text(text, what="text of a turn")
 
     @property
@@ -237,7 +282,7 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def chars(self) -> int:
-        return len(self.user or "") + sum(map(len, self.variants))
+        return len(self.user or "") + sum(map(len, (*self.variants, *self.reasoning)))
 
 
 def batches(turns: object) -> Iterator[Sequence[ForeignTurn]]:
@@ -253,7 +298,7 @@ def batches(turns: object) -> Iterator[Sequence[ForeignTurn]]:
         raise InvalidRequest(
             f"turns of a conversation: {error}",
             expected="a list of {user: text or null, variants: [text], selected: index, hidden: [role],"
-            " persona: name, speaker: name}",
+            " persona: name, speaker: name, reasoning: [text], sent_us: [time]}",
         ) from None
     for turn in checked:
         turn.check()

@@ -443,6 +443,8 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
             hidden=turn.hidden,
             persona=turn.persona,
             speaker=turn.speaker,
+            reasoning=turn.reasoning,
+            sent_us=turn.sent_us,
         )
         if not found:
             raise InvalidEvent("an imported turn says nothing", got="neither words nor replies")
@@ -453,6 +455,15 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
         head = nodes.load(tx, event, found[asked + turn.selected if turn.variants else 0])
     if head is not None:
         move(event, tx, data.branch, head=head.node)
+
+
+def _thoughts(reasoning: tuple[ev.BlobRef | None, ...], variant: int) -> tuple[ev.ReplyPart, ...]:
+    ref = reasoning[variant - 1] if variant <= len(reasoning) else None
+    return () if ref is None else (ev.ReplyPart(channel="reasoning", text=ref, prompt=False),)
+
+
+def _sent_us(sent_us: tuple[int, ...], variant: int) -> int:
+    return sent_us[variant] if variant < len(sent_us) and sent_us[variant] > 0 else 0
 
 
 def _turn_of_replies(
@@ -468,6 +479,8 @@ def _turn_of_replies(
     hidden: tuple[str, ...] = (),
     persona: ev.BlobRef | None = None,
     speaker: ev.BlobRef | None = None,
+    reasoning: tuple[ev.BlobRef | None, ...] = (),
+    sent_us: tuple[int, ...] = (),
 ) -> list[int]:
     """A turn that no run has made; its nodes, that of the person's words first if there are any."""
     if len(replies) > VARIANTS_MAX:
@@ -489,12 +502,14 @@ def _turn_of_replies(
     if user is not None:
         words = encoded_parts((ev.ReplyPart(text=user, speaker=persona),))
         bit = nodes.WORDS_HIDDEN if "user" in hidden else 0
-        nodes.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit))
+        at_us = _sent_us(sent_us, 0) or event.at_us
+        nodes.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit, at_us=at_us))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
-        parts = encoded_parts((ev.ReplyPart(text=reply, speaker=speaker),))
+        parts = encoded_parts((*_thoughts(reasoning, variant), ev.ReplyPart(text=reply, speaker=speaker)))
         bit = nodes.REPLY_HIDDEN if "assistant" in hidden else 0
-        own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit)
+        at_us = _sent_us(sent_us, variant) or event.at_us
+        own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit, at_us=at_us)
         nodes.insert(tx, own)
         made.append(own.node)
     return made

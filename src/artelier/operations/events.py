@@ -373,6 +373,10 @@ class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """JSON text: what the person is called in it."""
     speaker: BlobRef | None = None
     """JSON text: what the one is called who replies."""
+    reasoning: tuple[BlobRef | None, ...] = ()
+    """JSON texts: what the model thought before each of `variants`; shorter where the last have none."""
+    sent_us: tuple[int, ...] = ()
+    """When the words, then each variant, was sent; 0, and a place that is missing, for when it came here."""
 
 
 @event("turns.imported")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidImport
-from artelier.operations.lore.presets import Preset, read_preset
+from artelier.operations.lore.presets import Preset, read_preset, write_preset
 from tests.operations.writing.files import encoded
 
 
@@ -89,16 +89,28 @@ def test_prompts_stand_in_their_order_around_the_conversation() -> None:
         assert words in said
 
 
-def test_a_prompt_at_a_depth_is_named_and_two_of_one_name_are_told_apart() -> None:
+def test_a_prompt_at_a_depth_is_the_note_and_what_is_written_is_read_as_it_was() -> None:
+    deep = prompt("deep", "Deep.", injection_position=1, injection_depth=3, role="user")
+    found = preset(temperature=0.5, top_k=40, openai_max_tokens=300, prompts=[prompt("main", "First."), deep])
+
+    assert found.note == {"prompt": "Deep.", "depth": 3, "role": "user"}
+    assert found.warnings == ()
+    again = read_preset(write_preset("p", params=found.params, system=found.system, note=found.note))
+    assert (again.params, again.system, again.note) == (found.params, found.system, found.note)
+    assert (again.name, again.warnings) == ("p", ())
+
+
+def test_two_prompts_at_a_depth_are_named_and_two_of_one_name_are_told_apart() -> None:
     found = preset(
         prompts=[
             prompt("main", "First."),
             prompt("main", "Second."),
             prompt("deep", "Deep.", injection_position=1, injection_depth=3),
+            prompt("other", "Else.", injection_position=1, injection_depth=2),
         ]
     )
 
-    assert (found.system, found.note["prompt"]) == ("First.", "Deep.")
+    assert (found.system, found.note["prompt"]) == ("First.", "Deep.\n\nElse.")
     assert [note for note in found.warnings if "two are called 'main'" in note]
     assert [note for note in found.warnings if "not at depth 3" in note]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from artelier.chat.queries.chats import ChatRow
 from artelier.chat.queries.tree import Doomed, standing_versions
@@ -156,11 +157,10 @@ async def _read(services: Services, chat: ChatRow) -> _Said:
 
 
 def _imported(turn: ev.ImportedTurn) -> Iterator[tuple[str, str | None]]:
-    """Texts and names of a turn from elsewhere, in the order of its nodes."""
+    """Texts of a turn from elsewhere, in the order of its nodes, each with what else goes with it."""
     if turn.user is not None:
         yield turn.user, turn.persona
-    for reply in turn.variants:
-        yield reply, None
+    yield from zip_longest(turn.variants, turn.reasoning[: len(turn.variants)])
 
 
 def _words_of(said: _Said, doomed: Doomed, makers: Collection[str]) -> tuple[list[str], list[str]]:

@@ -208,7 +208,9 @@ class ChatEdits(ChatReader):
         """Add turns of another conversation at the end of the branch, as data; how many there were.
 
         Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,
-        speaker: name}`; the last four may be left out.
+        speaker: name, reasoning: [text], sent_us: [time]}`; all but the first two may be left out.
+        `reasoning` is that of each variant, empty for none; `sent_us` when the words, then each variant, was
+        sent.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
         from artelier.chat.chat_interchange import batches
@@ -229,6 +231,7 @@ class ChatEdits(ChatReader):
         words = next(keys)
         user = None if turn.user is None else self._escape_placeholders(turn.user)
         replies = [(text, next(keys)) for text in self._escape_placeholders(turn.variants)]
+        thoughts = zip(self._escape_placeholders(turn.reasoning), replies, strict=False)
         speaker = replies[0][1] if replies else words
         return ev.ImportedTurn(
             user=None if user is None else await self._keep_json(user, blobs, key=words),
@@ -238,6 +241,10 @@ class ChatEdits(ChatReader):
             persona=await self._keep_json(turn.persona, blobs, key=words) if turn.persona else None,
             speaker=await self._keep_json(turn.speaker, blobs, key=speaker) if turn.speaker else None,
             tokens=sum(map(estimate_tokens, texts)),
+            reasoning=tuple(
+                [await self._keep_json(text, blobs, key=key) if text else None for text, (_, key) in thoughts]
+            ),
+            sent_us=turn.sent_us,
         )
 
     # Writing

@@ -18,6 +18,7 @@ from artelier.log import Blob, EventData, blob_name, check_subject
 from artelier.operations import events as ev
 
 if TYPE_CHECKING:
+    from artelier.chat.file_export import ExportedFile
     from artelier.chat.foreign_files import ForeignFile
     from artelier.operations.lore.untrusted_files import Source
 
@@ -306,3 +307,22 @@ class Session(ChatTurns):
             turns = [{"user": None, "variants": list(found.greetings), "speaker": found.name}]
         await self.import_turns(turns)
         return found
+
+    async def export_file(self, kind: str, *, name: str = "") -> ExportedFile:
+        """Return a file for other programs of what the chat has: `kind` is one of `character`, `lorebook`,
+        `persona`, `preset`, `chat`.
+
+        `name`: which character of a group, or the ref of a lorebook. A card, a lorebook and a persona are the
+        bytes that were taken in, unless what they say was changed in the chat.
+        Errors: `InvalidRequest` for another kind; `NotFound` for what the chat does not have; `AccessDenied`.
+        """
+        from artelier.chat.file_export import export_file
+        from artelier.chat.foreign_files import ForeignKind
+
+        try:
+            wanted = ForeignKind(kind)
+        except ValueError:
+            raise InvalidRequest(
+                "kind of a file", expected=", ".join(ForeignKind), got=repr(kind)[:60]
+            ) from None
+        return await export_file(self, wanted, name=name)

@@ -218,10 +218,22 @@ async def publish(talk: Talk, tag: str, id: str | None = None) -> None:
         talk.screen.note(ref, "dim")
 
 
-@slash("export", "FILE", help="Write the chat into a file: a .jsonl has the turns of this branch.")
-async def export(talk: Talk, file: str) -> None:
-    from artelier.cli.chat.files import write_turns
+@slash(
+    "export",
+    "FILE [KIND] [NAME]",
+    help="Write the chat into a file, a .jsonl its turns; or its character, lorebook, persona, preset.",
+)
+async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
+    from artelier.cli.chat.files import write_file, write_turns
 
+    if kind:
+        made = await talk.session.export_file(kind, name=name)
+        write_file(file, made.content)
+        about = {"file": file, "kind": kind, "bytes": len(made.content), "is_original": made.is_original}
+        if not talk.data(about):
+            as_it_was = ", as it was taken in" if made.is_original else ""
+            talk.screen.line(f"{file}: {kind}, {count(len(made.content), 'byte')}{as_it_was}")
+        return
     if file.lower().endswith(".jsonl"):
         turns = await write_turns(talk.session, file)
         if not talk.data({"file": file, "turns": turns}):

@@ -52,12 +52,14 @@ async def write_turns(session: Session, file: str) -> int:
     from artelier.chat.chat_interchange import export_jsonl
 
     content = await export_jsonl(session)
-    _write(Path(file), content)
+    write_file(file, content)
     turns = await session.turns(limit=1)
     return turns[-1].number if turns else 0
 
 
-def _write(file: Path, content: bytes) -> None:
+def write_file(name: str, content: bytes) -> None:
+    """Write a file whole or not at all. Errors: `StoreUnavailable`."""
+    file = Path(name)
     draft: str | None = None
     try:
         handle, draft = tempfile.mkstemp(dir=file.parent, prefix=".artelier-")

@@ -343,3 +343,23 @@ def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield kind, data[at + _HEADER_BYTES : end]
         at = end + _CRC_BYTES
     raise InvalidImport("the PNG has too many chunks", expected=f"at most {CHUNKS_MAX:,}")
+
+
+def write_png(picture: bytes, card: bytes) -> bytes:
+    """Return the picture of a card with another card in it, as chunks `chara` and `ccv3`.
+
+    Errors: `InvalidImport` for a damaged picture.
+    """
+    text = base64.b64encode(card)
+    kept = [(kind, body) for kind, body in chunks(picture) if not _holds_card(kind, body)]
+    ours = [(b"tEXt", b"chara\0" + text), (b"tEXt", b"ccv3\0" + text)]
+    return SIGNATURE + b"".join(_chunk(*one) for one in (*kept, *ours, (b"IEND", b"")))
+
+
+def _holds_card(kind: bytes, body: bytes) -> bool:
+    keyword = body.partition(b"\0")[0].lower()
+    return kind in (b"tEXt", *_COMPRESSED) and keyword in (b"chara", b"ccv3")
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")

@@ -18,7 +18,8 @@ import msgspec
 
 from artelier.artifacts import Artifacts
 from artelier.errors import InvalidArtifact, InvalidImport
-from artelier.operations.lore.character_cards import Card, depth_prompt, read_card
+from artelier.operations.lore.character_cards import FILE_BYTES_MAX as CARD_BYTES_MAX
+from artelier.operations.lore.character_cards import SIGNATURE, Card, depth_prompt, read_card
 from artelier.operations.lore.macros import Macros
 from artelier.operations.lore.schemas import (
     Character,
@@ -29,6 +30,7 @@ from artelier.operations.lore.schemas import (
     register_writing,
 )
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
+from artelier.operations.lore.world_info import FILE_BYTES_MAX as BOOK_BYTES_MAX
 from artelier.operations.lore.world_info import read_world_info
 from artelier.operations.profile.store import save_content
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 PERSONA_BYTES_MAX = 2 * 1024 * 1024
 
-_SHOWN = (
+SHOWN = (
     "description",
     "personality",
     "scenario",
@@ -71,7 +73,8 @@ async def cast_character(
     Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file; `AccessDenied`.
     """
     register_writing()
-    card = await asyncio.to_thread(read_card, source)
+    content = await asyncio.to_thread(source_bytes, source, limit_bytes=CARD_BYTES_MAX)
+    card = await asyncio.to_thread(read_card, content)
     artifacts = desk.as_principal(by).artifacts
     place = f"characters/{slug(by, chars_max=40)}/{slug(card.character.called)}"
     refs: list[str] = []
@@ -80,9 +83,11 @@ async def cast_character(
         book = await _store_form(artifacts, f"{place}/lorebook", "lorebook", card.lorebook)
         character = msgspec.structs.replace(character, lorebook=book)
         refs.append(book)
-    ref = await _store_form(artifacts, place, "character", character)
+    kept = await _store_file(desk, artifacts, place, content)
+    ref = await _store_form(artifacts, place, "character", character, metadata=kept)
+    portrait = {"portrait": kept["file"]} if kept and content.startswith(SIGNATURE) else {}
     return ImportedCharacter(
-        char=_settings(character, ref),
+        char={**_settings(character, ref), **portrait},
         greetings=_greetings(character, user, desk.services.clock.now_us()),
         refs=(ref, *refs),
         warnings=_warnings(card),
@@ -90,7 +95,7 @@ async def cast_character(
 
 
 def _settings(character: Character, ref: str) -> dict[str, Any]:
-    told = {name: text for name in _SHOWN if (text := getattr(character, name))}
+    told = {name: text for name in SHOWN if (text := getattr(character, name))}
     own: dict[str, Any] = {"lorebook": character.lorebook} if character.lorebook is not None else {}
     if note := depth_prompt(character.extensions):
         own["depth_prompt"] = note
@@ -120,16 +125,18 @@ async def cast_persona(desk: TenantScope, source: Source, *, by: str) -> dict[st
     Errors: `InvalidImport`, `NotFound`, `AccessDenied`.
     """
     register_writing()
-    persona = await asyncio.to_thread(_read_persona, source)
+    content = await asyncio.to_thread(source_bytes, source, limit_bytes=PERSONA_BYTES_MAX)
+    persona = await asyncio.to_thread(_read_persona, content)
     place = f"personas/{slug(by, chars_max=40)}/{slug(persona.name)}"
-    ref = await _store_form(desk.as_principal(by).artifacts, place, "persona", persona)
+    artifacts = desk.as_principal(by).artifacts
+    kept = await _store_file(desk, artifacts, place, content)
+    ref = await _store_form(artifacts, place, "persona", persona, metadata=kept)
     return {"name": persona.name, "description": persona.description, "ref": ref}
 
 
-def _read_persona(source: Source) -> Persona:
-    content = read_json(source_bytes(source, limit_bytes=PERSONA_BYTES_MAX), what="the persona")
+def _read_persona(content: bytes) -> Persona:
     try:
-        return read_form(Persona, content)
+        return read_form(Persona, read_json(content, what="the persona"))
     except InvalidArtifact as error:
         raise InvalidImport(error.message, expected='{"name": ..., "description": ...}') from None
 
@@ -144,11 +151,13 @@ async def keep_lorebook(
     """
     register_writing()
     warnings: list[str] = []
-    book = await asyncio.to_thread(read_world_info, source, warnings=warnings)
+    content = await asyncio.to_thread(source_bytes, source, limit_bytes=BOOK_BYTES_MAX)
+    book = await asyncio.to_thread(read_world_info, content, warnings=warnings)
     called = book.name or name or (Path(source).stem if isinstance(source, str | Path) else "book")
     place = f"lorebooks/{slug(by, chars_max=40)}/{slug(called)}"
-    ref = await _store_form(desk.as_principal(by).artifacts, place, "lorebook", book)
-    return ref, tuple(warnings)
+    artifacts = desk.as_principal(by).artifacts
+    kept = await _store_file(desk, artifacts, place, content)
+    return await _store_form(artifacts, place, "lorebook", book, metadata=kept), tuple(warnings)
 
 
 def slug(name: str, *, chars_max: int = 48) -> str:
@@ -160,6 +169,23 @@ def slug(name: str, *, chars_max: int = 48) -> str:
     return f"{plain[: chars_max - 9].rstrip('-.:_') or 'x'}-{digest}"
 
 
-async def _store_form(artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona) -> str:
+async def _store_form(
+    artifacts: Artifacts,
+    id: str,
+    kind: str,
+    form: Character | Lorebook | Persona,
+    *,
+    metadata: dict[str, Any] | None = None,
+) -> str:
     """Store a form; what is stored already as it is gets no new version."""
-    return await save_content(artifacts, id, kind, LoreForm.to_content(form))
+    return await save_content(artifacts, id, kind, LoreForm.to_content(form), metadata=metadata)
+
+
+async def _store_file(desk: TenantScope, artifacts: Artifacts, place: str, content: bytes) -> dict[str, Any]:
+    """Store a file as it came, and return the metadata that name it; it is exported unchanged.
+
+    Where personal data is replaced, a file is not kept: nobody searches its bytes.
+    """
+    if desk.services.personal is not None:
+        return {}
+    return {"file": await save_content(artifacts, f"{place}/file", "document", content)}

@@ -6,6 +6,8 @@ Format: the chat files of SillyTavern, with `name`, `is_user`, `is_system`, `mes
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any, Literal, cast
 
@@ -122,6 +124,7 @@ def read_chat(source: Source) -> ImportedChat:
     notes = FileProblems()
     header: dict[str, Any] = {}
     messages: list[ChatLogMessage] = []
+    dates: list[tuple[int, str]] = []
     for number, line in enumerate(BytesIO(data), start=1):  # a list of lines can be very long
         if not line.strip():
             continue
@@ -136,6 +139,7 @@ def read_chat(source: Source) -> ImportedChat:
             message = _message(ForeignFields(value, path=f"line {number}: ", notes=notes), notes)
             if message is not None:
                 messages.append(message)
+                dates.append((number, message.variants[message.selected].sent_at))
     if header and not messages and "chat_metadata" not in header and "user_name" not in header:
         notes.problem("line 1: expected a message or the head of a chat")
     notes.check("the chat")
@@ -145,7 +149,72 @@ def read_chat(source: Source) -> ImportedChat:
             expected="a JSON object on each line",
             got="; ".join(notes.warnings)[:500] or "none",
         )
+    _check_dates(dates, notes)
     return _chat(header, messages, notes)
+
+
+SENT_US_MAX = 253_402_300_800_000_000
+"""The year 10000, in microseconds since 1970."""
+
+
+def _check_dates(dates: list[tuple[int, str]], notes: FileProblems) -> None:
+    """Note of which messages a file that has dates gives none that can be read."""
+    if not any(text for _, text in dates):
+        return
+    unread = [str(line) for line, text in dates if text and not sent_us(text)]
+    without = [str(line) for line, text in dates if not text]
+    if unread:
+        notes.warn(f"dates that cannot be read: line {', '.join(unread[:40])}; they have the time of now")
+    if without:
+        notes.warn(f"no date: line {', '.join(without[:40])}; they have the time of now")
+    if any(text and sent_us(text) and not has_zone(text) for _, text in dates):
+        notes.warn("dates without a zone are taken as UTC")
+
+
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?")
+_MONTH = re.compile(r"([A-Z][a-z]{2,8}) (\d{1,2}), (\d{4}) (\d{1,2}):(\d{2})\s?([ap]m)", re.IGNORECASE)
+_AT = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})\s?@\s?(\d{1,2})h\s?(\d{1,2})m\s?(\d{1,2})s(?:\s?(\d{1,3})ms)?")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MILLISECONDS = re.compile(r"\d{11,15}(\.0)?")
+
+
+def has_zone(text: str) -> bool:
+    """Return True if a date says its zone, or counts from 1970."""
+    return bool(_MILLISECONDS.fullmatch(text)) or (
+        bool(_ISO.fullmatch(text)) and (text[-1] == "Z" or text[-6] in "+-")
+    )
+
+
+def sent_us(text: str) -> int:
+    """Return when a message was sent, in microseconds since 1970; 0 for a date that cannot be read.
+
+    Read are the forms that SillyTavern has written: ISO, `June 19, 2023 2:20pm`, `2024-7-12@01h31m37s`, and
+    milliseconds. Without a zone it is UTC.
+    """
+    given = text.strip()
+    try:
+        if _MILLISECONDS.fullmatch(given):
+            at_us = int(given.partition(".")[0]) * 1_000
+        else:
+            at_us = round((_moment(given) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
+    except (ValueError, OverflowError):
+        return 0
+    return at_us if 0 < at_us < SENT_US_MAX else 0
+
+
+def _moment(text: str) -> datetime:
+    """Errors: `ValueError`, `OverflowError`."""
+    if _ISO.fullmatch(text):
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    if at := _AT.fullmatch(text):
+        year, month, day, hour, minute, second, ms = (int(one or 0) for one in at.groups())
+        return datetime(year, month, day, hour, minute, second, ms * 1_000, tzinfo=UTC)
+    if named := _MONTH.fullmatch(text):
+        month = _MONTHS.index(named[1][:3].lower()) + 1
+        hour = int(named[4]) % 12 + (12 if named[6].lower() == "pm" else 0)
+        return datetime(int(named[3]), month, int(named[2]), hour, int(named[5]), tzinfo=UTC)
+    raise ValueError("no date")
 
 
 def _object(line: bytes, number: int, notes: FileProblems) -> dict[str, Any] | None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import ArtelierError, InvalidImport
 from artelier.operations.lore.untrusted_files import FileProblems, Source, one_line, read_json, source_bytes
@@ -66,6 +68,9 @@ _DEFAULT_ORDER = "100001"
 """The order of prompts that is used, where a file has several."""
 
 
+NOTE_DEPTH_MAX = 10_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """What a preset says to a chat: arguments of `Session.open`."""
@@ -95,14 +100,15 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
     if any(isinstance(given.get(part), dict) for part in _FORMATTING):
         return _formatting(given, called, notes)
     params = _params(given, notes)
-    before, after = _prompts(given, notes)
-    if not params and not before and not after:
+    before, after, note = _prompts(given, notes)
+    if not params and not before and not after and not note:
         raise InvalidImport(
             "this is no preset",
             expected="samplers or prompts",
             got=", ".join(list(given)[:10])[:200] or "an empty object",
         )
-    note = {"prompt": "\n\n".join(after), "depth": 0, "role": "system"} if after else {}
+    if after:
+        note = {"prompt": "\n\n".join(after), "depth": 0, "role": "system"}
     return Preset(name=called, params=params, system="\n\n".join(before), note=note, warnings=notes.warnings)
 
 
@@ -156,13 +162,15 @@ def _param(param: str, name: str, value: object, found: dict[str, Any], notes: F
     found[param] = taken
 
 
-def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], list[str]]:
-    """Return the texts before the conversation and those after it, in the order of the preset."""
+def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Return the texts before the conversation and those after it, in the order of the preset, and its one
+    text at a depth as a note; several texts after the conversation stand together."""
     texts = _by_id(given, notes)
     if not texts:
-        return [], []
+        return [], [], {}
     before: list[str] = []
     after: list[str] = []
+    inside: list[Mapping[str, Any]] = []
     is_after = False
     seen: set[str] = set()
     for id_, is_on in _order(given, notes) or [(id_, True) for id_ in texts]:
@@ -181,14 +189,26 @@ def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], 
             if not isinstance(text, str) or not text.strip():
                 continue
             if prompt.get("injection_position") == 1:
-                depth = prompt.get("injection_depth")
-                notes.warn(f"prompt {id_[:40]!r}: stands after the conversation here, not at depth {depth}")
-                after.append(text)
+                inside.append({**prompt, "identifier": id_})
             else:
                 (after if is_after else before).append(text)
     if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
         notes.warn(f"prompts without a place are left out: {', '.join(left[:20])[:300]}")
-    return before, after
+    if len(inside) == 1 and not after and (note := _note(inside[0])):
+        return before, after, note
+    for prompt in inside:
+        name, depth = str(prompt["identifier"])[:40], prompt.get("injection_depth")
+        notes.warn(f"prompt {name!r}: stands after the conversation here, not at depth {depth}")
+    return before, [*after, *(str(prompt["content"]) for prompt in inside)], {}
+
+
+def _note(prompt: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a text that stands among the messages as a note; empty if it says no depth."""
+    depth, role = prompt.get("injection_depth", 4), prompt.get("role", "system")
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= NOTE_DEPTH_MAX:
+        return {}
+    known = role if role in ("system", "user", "assistant") else "system"
+    return {"prompt": prompt["content"], "depth": depth, "role": known}
 
 
 def _by_id(given: Mapping[str, Any], notes: FileProblems) -> dict[str, dict[str, Any]]:
@@ -249,3 +269,29 @@ def _list(value: object) -> list[object]:
 
 def _dict(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def write_preset(name: str, *, params: Mapping[str, Any], system: str, note: Mapping[str, Any]) -> bytes:
+    """Return a preset for chat completion; `read_preset` gives an equal one.
+
+    Parameters that such a file has no field for are left out.
+    """
+    fields: dict[str, Any] = {"name": name}
+    names = {param: field for field, param in _PARAMS.items() if field not in ("temp", "freq_pen")}
+    names |= {"max_output_tokens": "openai_max_tokens", "presence_penalty": "presence_penalty"}
+    fields |= {names[param]: value for param, value in params.items() if param in names}
+    fields |= {"reasoning_effort": params["thinking"]} if params.get("thinking") in EFFORTS else {}
+    extra = _dict(params.get("extra"))
+    fields |= {field: extra[field] for field in ("repetition_penalty", "typical_p") if field in extra}
+    history = {"identifier": "chatHistory", "name": "Chat History", "marker": True, "system_prompt": True}
+    prompts: list[dict[str, Any]] = [history]
+    if system:
+        main = {"identifier": "main", "name": "Main Prompt", "system_prompt": True}
+        prompts.insert(0, {**main, "role": "system", "content": system})
+    if note:
+        place = {"injection_position": 1, "injection_depth": note["depth"]}
+        own = {"identifier": "note", "name": "Note", "role": note["role"], "content": note["prompt"]}
+        prompts.append({**own, **place})
+    order = [{"identifier": one["identifier"], "enabled": True} for one in prompts]
+    fields |= {"prompts": prompts, "prompt_order": [{"character_id": int(_DEFAULT_ORDER), "order": order}]}
+    return msgspec.json.format(msgspec.json.encode(fields), indent=4)

@@ -22,22 +22,31 @@ def desk_of(kernel: TenantScope | TenantScopes, *, tenant: str | None = None) ->
     return kernel.for_tenant(tenant) if isinstance(kernel, TenantScopes) else kernel
 
 
-async def save_content(artifacts: Artifacts, id: str, kind: str, content: dict[str, Any]) -> str:
+async def save_content(
+    artifacts: Artifacts,
+    id: str,
+    kind: str,
+    content: dict[str, Any] | bytes,
+    *,
+    metadata: dict[str, Any] | None = None,
+) -> str:
     """Store data, such as that of a profile, which was checked; return its ref `id@version`.
 
-    What is stored already as it is gets no new version.
+    What is stored already as it is, with the same metadata, gets no new version.
     Errors: `AccessDenied`, `NotFound` for an id that was deleted, `InvalidArtifact` if the id is that of an
     artifact of another kind.
     """
     for attempt in range(ATTEMPTS_MAX):
         before = await _newest(artifacts, id)
-        if before is not None and before.kind == kind and before.content == content:
+        is_same = before is not None and (before.kind, before.content) == (kind, content)
+        if before is not None and is_same and dict(before.metadata or {}) == (metadata or {}):
             return f"{before.id}@{before.version}"
         try:
             artifact = await artifacts.write(
                 id,
                 kind=kind,
                 content=content,
+                metadata=metadata,
                 expected_version=before.version if before is not None else None,
             )
         except VersionConflict:

@@ -12,10 +12,11 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 from fastapi import Header, Query, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 
 from artelier.chat.chat_interchange import export_jsonl
-from artelier.chat.foreign_files import ForeignFile, read_foreign_file
+from artelier.chat.file_export import read_portrait
+from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, Conflict, NotFound
@@ -434,6 +435,38 @@ def _taken(session: Session, found: ForeignFile) -> wire.ForeignFileTaken:
         turns=len(found.turns),
         warnings=list(found.warnings),
     )
+
+
+@router.get(
+    "/{id}/files", operation_id="sessions_export_file", response_class=StreamingResponse, responses=_FILE
+)
+async def export_file(
+    desk: Desk,
+    id: str,
+    kind: Annotated[ForeignKind, Query(description="Which of what the chat has.")],
+    name: Annotated[
+        str, Query(max_length=200, description="A character of a group, or the ref of a lorebook.")
+    ] = "",
+    branch: OfBranch = "main",
+) -> StreamingResponse:
+    """A character, lorebook, persona, preset or the turns as a file for other programs."""
+    made = await (await session_of(desk, id, branch)).export_file(kind, name=name)
+    return _download(_chunks(BytesIO(made.content)), made.name)
+
+
+@router.get(
+    "/{id}/portrait",
+    operation_id="sessions_portrait",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}}},
+)
+async def portrait(
+    desk: Desk, id: str, name: Annotated[str, Query(max_length=200, description="Of a group.")] = ""
+) -> Response:
+    """The picture of a character, from its card."""
+    content = await read_portrait(await session_of(desk, id), name)
+    shown = {"Content-Disposition": 'inline; filename="portrait.png"'}
+    return Response(content, media_type="image/png", headers=shown)
 
 
 RunOf = Annotated[

@@ -1,0 +1,242 @@
+"""What a chat took in goes out again: byte for byte, or written anew with all that nobody follows here.
+
+With `ARTELIER_FOREIGN_FILES`, a folder of cards, lorebooks, presets and chats beside an `expected.json`, the
+same is asked of each of its files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import Session
+from artelier.artifacts.media.headers import read_header
+from artelier.chat.chat_interchange import parse_chat
+from artelier.errors import ArtelierError, InvalidRequest, NotFound
+from artelier.operations.lore.character_cards import card_json, chunks, read_card
+from tests.operations.chats import opened, play, requests_of
+from tests.operations.writing.files import encoded, png, text_chunk
+
+CARD: dict[str, Any] = {
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
+    "data": {
+        "name": "Mira",
+        "description": "A smith.",
+        "first_mes": "Hi {{user}}.",
+        "character_book": {"entries": [{"keys": ["anvil"], "content": "It hums.", "enabled": True}]},
+        "relationships": [{"with": "Bob"}],
+        "extensions": {"voice/x": 3},
+    },
+}
+BOOK = {"entries": {"0": {"uid": 0, "key": ["gate"], "content": "Shut.", "novelty": 7}}, "colour": "red"}
+PERSONA = b'{"description": "A guest.",\r\n "name": "Kim"}'
+CHAT = [
+    {"user_name": "Kim", "character_name": "Mira"},
+    {"name": "Mira", "is_user": False, "mes": "Come in.", "send_date": "June 19, 2023 2:20pm"},
+    {"name": "Kim", "is_user": True, "mes": "Thanks.", "send_date": "2024-7-12@01h31m37s"},
+    {
+        "name": "Mira",
+        "is_user": False,
+        "mes": "Two.",
+        "send_date": "2025-02-28T23:59:59.999Z",
+        "extra": {"reasoning": "THOUGHT-TWO"},
+        "swipe_id": 1,
+        "swipes": ["One.", "Two."],
+        "swipe_info": [{"send_date": 1714557700123, "extra": {"reasoning": "THOUGHT-ONE"}}, {}],
+    },
+    {"name": "Kim", "is_user": True, "mes": "And?", "send_date": "yesterday"},
+]
+
+
+def lines(*values: object) -> bytes:
+    return b"\n".join(map(encoded, values))
+
+
+def test_a_card_a_lorebook_and_a_persona_are_the_bytes_that_came_in(tmp_path: Path) -> None:
+    picture, book = png(text_chunk("chara", CARD)), encoded(BOOK)
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            for content, name in ((picture, "m.png"), (book, "town.json"), (PERSONA, "kim.json")):
+                await session.import_file(content, name=name)
+            for kind, content in (("character", picture), ("lorebook", book), ("persona", PERSONA)):
+                made = await session.export_file(kind)
+                assert (made.content, made.is_original) == (content, True), kind
+            ref = (await session.settings()).char["lorebook"]
+            own = json.loads((await session.export_file("lorebook", name=ref)).content)
+            assert own["data"]["entries"][0]["content"] == "It hums."
+            await session.import_file(picture, name="m.png")  # nothing has changed: no new version
+            assert (await session.settings()).char["ref"].endswith("@1")
+
+    play(run())
+
+
+def test_a_character_that_was_changed_is_written_into_its_picture_with_what_nobody_follows(
+    tmp_path: Path,
+) -> None:
+    picture = png(text_chunk("chara", CARD))
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.import_file(picture, name="m.png")
+            char = (await session.settings()).char
+            await session.change(char={**char, "name": "Mira Voss", "description": "A retired smith."})
+            made = await session.export_file("character")
+            assert not made.is_original and made.name.endswith(".png")
+            assert read_header(made.content, "image/png") == read_header(picture, "image/png")
+            data = json.loads(card_json(made.content))["data"]
+            assert (data["name"], data["description"]) == ("Mira Voss", "A retired smith.")
+            assert (data["relationships"], data["extensions"]) == ([{"with": "Bob"}], {"voice/x": 3})
+            assert data["character_book"]["entries"][0]["content"] == "It hums."
+            keywords = [body.partition(b"\0")[0] for kind, body in chunks(made.content) if kind == b"tEXt"]
+            assert keywords == [b"chara", b"ccv3"]
+            assert read_card(made.content).character.name == "Mira Voss"
+            await session.change(user={"name": "Ann", "description": "Tall."})
+            assert json.loads((await session.export_file("persona")).content) == {
+                "name": "Ann",
+                "description": "Tall.",
+            }
+
+    play(run())
+
+
+def test_a_chat_keeps_when_it_was_said_and_what_the_model_thought_and_no_prompt_has_that(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(lines(*CHAT), name="old.jsonl")
+            assert taken.warnings == (
+                "dates that cannot be read: line 5; they have the time of now",
+                "dates without a zone are taken as UTC",
+            )
+            greeting, first, _ = await session.turns()
+            moments = [one.at_us for one in (greeting, first, *first.variants)]
+            assert [_moment(at) for at in moments] == [
+                "2023-06-19T14:20:00+00:00",
+                "2024-07-12T01:31:37+00:00",
+                "2024-05-01T10:01:40.123000+00:00",
+                "2025-02-28T23:59:59.999000+00:00",
+            ]
+            assert [[part["channel"] for part in one.parts] for one in first.variants] == [
+                ["reasoning", "text"]
+            ] * 2
+            again = parse_chat((await session.export_file("chat")).content)
+            assert again.turns[:2] == taken.turns[:2]
+            await session.generate("So?")
+            assert "THOUGHT" not in str(requests_of(session)[-1])
+
+            await session.delete_turn(first.number)
+            left = parse_chat((await session.export_file("chat")).content)
+            assert "THOUGHT" not in str(left)
+        held = b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
+        assert b"THOUGHT" not in held
+
+    play(run())
+
+
+def _moment(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
+
+
+def test_what_a_chat_does_not_have_is_named(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", group=["Mira", "Bob"])
+            with pytest.raises(NotFound, match="Mira, Bob"):
+                await session.export_file("character", name="Zoe")
+            for kind in ("lorebook", "persona"):
+                with pytest.raises(NotFound):
+                    await session.export_file(kind)
+            with pytest.raises(InvalidRequest, match="character, lorebook, persona, preset, chat"):
+                await session.export_file("wallpaper")
+            made = await session.export_file("character", name="Bob")
+            assert read_card(made.content).character.name == "Bob"
+            await session.change(temperature=0.5, system="Be kind.", note={"prompt": "Rain.", "depth": 2})
+            preset = await session.export_file("preset")
+            other = await Session.open(kernel, "d", model="m")
+            await other.import_file(preset.content, name="preset.json")
+            now, then = await other.settings(), await session.settings()
+            assert (now.params, now.system, now.note) == (then.params, then.system, then.note)
+
+    play(run())
+
+
+FOLDER = os.environ.get("ARTELIER_FOREIGN_FILES", "")
+EXPECTED: dict[str, Any] = (
+    json.loads((Path(FOLDER) / "expected.json").read_bytes())["files"] if FOLDER else {}
+)
+FILES = sorted(name for name in EXPECTED if not name.startswith("bundles/"))
+
+
+@pytest.mark.skipif(not FOLDER, reason="needs ARTELIER_FOREIGN_FILES")
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_others_comes_in_and_goes_out_as_expected(name: str, tmp_path: Path) -> None:
+    wanted, path = EXPECTED[name], Path(FOLDER) / name
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", user="Ines")
+            before = await session.settings()
+            if wanted["verdict"] == "refuse":
+                with pytest.raises(ArtelierError):
+                    await session.import_file(path)
+                assert (await session.settings(), await session.turns()) == (before, [])
+                return
+            taken = await session.import_file(path)
+            assert len(taken.warnings) >= bool(wanted.get("must_say"))
+            made = await session.export_file(taken.kind, name=taken.name if taken.kind == "lorebook" else "")
+            if taken.kind in ("character", "lorebook", "persona"):
+                assert made.content == path.read_bytes()
+            if taken.kind == "chat":
+                _check_chat(made.content, wanted)
+            if taken.kind == "preset":
+                _check_preset((await session.settings()).params, wanted)
+            for secret in wanted.get("must_not_appear", ()) if taken.kind == "preset" else ():
+                assert secret.encode() not in made.content
+                held = b"".join(file.read_bytes() for file in tmp_path.glob("state.db*"))
+                assert secret.encode() not in held
+
+    play(run())
+
+
+def _check_chat(content: bytes, wanted: dict[str, Any]) -> None:
+    """Each message that is a person's or a character's is there, in order, with its thoughts and wordings."""
+    said = [json.loads(line) for line in content.splitlines()][1:]
+    at = 0
+    for message in wanted["keep"]["messages"]:
+        if message["text"].startswith("OBJECT-TEXT"):
+            continue  # text that is an object: it is left out, and said so
+        at = next(n for n in range(at, len(said)) if said[n]["mes"] == message["text"]) + 1
+        line = said[at - 1]
+        if message["side"] == "character":
+            assert set(message.get("swipes") or ()) <= {*line.get("swipes", ()), line["mes"]}
+            assert line["extra"].get("reasoning", "") == message.get("reasoning", "")
+        hidden = message.get("hidden")
+        assert hidden is None or line["is_system"] is hidden
+        moment = wanted["keep"].get("sent", {}).get(str(message["line"])) or {}
+        wanted_at = moment.get("instant") or moment.get("wall", "")
+        if wanted_at:
+            assert line["send_date"][:19] == wanted_at[:19]
+    for text in wanted.get("texts", ()):
+        if "user messages" not in str(wanted.get("may_not_follow")) or text != "My own first try.":
+            assert text in json.dumps(said, ensure_ascii=False)
+
+
+def _check_preset(params: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Each sampler of the file is a parameter of the chat, unless it is switched off there."""
+    held = {**params, **params.get("extra", {})}
+    for sampler, value in wanted["keep"].get("samplers", {}).items():
+        if sampler in held:
+            assert held[sampler] == pytest.approx(value), sampler
+        else:
+            assert value in (0, 1, None, -1), sampler
