@@ -261,11 +261,11 @@ def test_turns_of_other_programs_come_and_go(say: Say, shell: Shell) -> None:
     )
 
     assert ran.code == 0
-    assert "old.jsonl: 2 turns of Kim and Mira" in ran.err
-    assert "note: left out: 1 messages of the system" in ran.err
+    assert "old.jsonl: 3 turns of Kim and Mira" in ran.err
+    assert "note: messages of the program stand as replies that no prompt shows" in ran.err
     written = (shell.folder / "new.jsonl").read_text().splitlines()
-    assert [json.loads(one).get("mes") for one in written] == [None, "Hello.", "Who are you?", "B"]
-    assert json.loads(written[3])["swipes"] == ["A", "B"]
+    assert [json.loads(one).get("mes") for one in written] == [None, "Hello.", "Who are you?", "B", "hidden"]
+    assert json.loads(written[3])["swipes"] == ["A", "B"] and json.loads(written[4])["is_system"] is True
     assert ran.out.count("> Who are you?") == 1 and ran.out.count("Hello.") == 2
 
 

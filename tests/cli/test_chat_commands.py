@@ -126,3 +126,25 @@ def test_settings_are_changed_in_the_chat(say: Say) -> None:
     assert shown[-1] == {"settings": {"top_p": None}}
     for wrong in ("/set profile x", "/set history_max many", "/set nonsense 1", "/set model none"):
         assert say(wrong, "--json").code == 2, wrong
+
+
+def test_files_leave_as_they_came_and_thoughts_are_shown(say: Say, shell: Shell) -> None:
+    card = b'{"spec": "chara_card_v2",\r\n "data": {"name": "Mira", "first_mes": "Hi."}}'
+    (shell.folder / "mira.json").write_bytes(card)
+    said = {"name": "Mira", "is_user": False, "mes": "Sit.", "extra": {"reasoning": "A guest."}}
+    shell.write("old.jsonl", f'{{"user_name": "Ann", "character_name": "Mira"}}\n{json.dumps(said)}\n')
+
+    ran = say(
+        "/import mira.json", "/import old.jsonl", "/export out.json character Mira", "/reasoning", "--json"
+    )
+
+    assert objects(ran)[-2] == {
+        "file": "out.json",
+        "kind": "character",
+        "bytes": len(card),
+        "is_original": True,
+    }
+    assert (shell.folder / "out.json").read_bytes() == card
+    assert objects(ran)[-1]["reasoning"] == "A guest."
+    assert "thought: 2 words; /reasoning 1 shows them" in say("/turns").err
+    assert say("/export x.json lorebook", "--json").code != 0

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from artelier import Session
+from artelier import ModelReply, ModelRequest, Session
 from artelier.artifacts.media.headers import read_header
 from artelier.chat.chat_interchange import parse_chat
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.operations.lore.character_cards import card_json, chunks, read_card
+from artelier.ports.model import Part
+from artelier.ports.reasoning import reasoning_part
 from tests.operations.chats import opened, play, requests_of
 from tests.operations.writing.files import encoded, png, text_chunk
 
@@ -240,3 +242,27 @@ def _check_preset(params: dict[str, Any], wanted: dict[str, Any]) -> None:
             assert held[sampler] == pytest.approx(value), sampler
         else:
             assert value in (0, 1, None, -1), sampler
+
+
+def test_what_the_model_thought_is_beside_the_reply_and_in_no_later_prompt(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> ModelReply:
+        thought = reasoning_part("THOUGHT: a knock.", provider="x", signature=None, id_=None, details=None)
+        return ModelReply(text="Come in.", finish_reason="stop", parts=(thought, Part(text="Come in.")))
+
+    async def run() -> None:
+        with opened(tmp_path, answer) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            result = await session.generate("Hello?")
+            assert result.text == "Come in."
+            await session.generate("Again?")
+            await session.regenerate()
+            assert "THOUGHT" not in " ".join(one.text for one in requests_of(session)[-1].messages)
+            first = (await session.turns())[0].variants[0]
+            assert [(one["channel"], one["text"]) for one in first.parts] == [
+                ("reasoning", "THOUGHT: a knock."),
+                ("text", "Come in."),
+            ]
+            said = (await session.export_file("chat")).content.splitlines()
+            assert json.loads(said[2])["extra"] == {"reasoning": "THOUGHT: a knock."}
+
+    play(run())

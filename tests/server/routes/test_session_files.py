@@ -9,6 +9,7 @@ from typing import Any
 
 from artelier import ModelRequest
 from tests.operations.profiles import template
+from tests.operations.writing.files import png, text_chunk
 from tests.server.routes.served import Served, good, play, refused, serving
 
 CARD = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira", "first_mes": "Hi {{user}}."}}
@@ -102,5 +103,29 @@ def test_only_operators_see_what_operations_saw_and_why_they_failed_in_full(tmp_
             trial = good(await served.ada.post("/sessions/c/debug/again", json=wish))
             assert trial["status"] == "error" and trial["run_id"] == f"{run['run_id']}/again-0001"
             assert trial["scope"]["art"]["x"]["value"] == "TOPSECRET77" and trial["message"]
+
+    play(run())
+
+
+def test_what_came_in_goes_out_as_it_was_with_its_picture(tmp_path: Path) -> None:
+    picture = png(text_chunk("chara", CARD))
+
+    async def run() -> None:
+        async with serving(tmp_path, _name) as served:
+            client = served.ada
+            good(await client.post("/sessions", json={"id": "c", "model": "m", "user": "Ann"}), 201)
+            refused(await client.get("/sessions/c/portrait"), 404)
+            good(await client.post("/sessions/c/files?name=mira.png", content=picture, headers=BYTES))
+            made = await client.get("/sessions/c/files?kind=character")
+            assert (made.status_code, made.content) == (200, picture)
+            assert made.headers["content-disposition"] == 'attachment; filename="Mira.png"'
+            shown = await client.get("/sessions/c/portrait?name=Mira")
+            assert (shown.content, shown.headers["content-type"]) == (picture, "image/png")
+            assert shown.headers["x-content-type-options"] == "nosniff"
+            assert "Mira" in refused(await client.get("/sessions/c/portrait?name=Zoe"), 404)["expected"]
+            refused(await client.get("/sessions/c/files?kind=lorebook"), 404)
+            refused(await client.get("/sessions/c/files?kind=wallpaper"), 422)
+            turns = (await client.get("/sessions/c/export?format=jsonl")).content.splitlines()
+            assert [json.loads(line).get("mes") for line in turns] == [None, "Hi Ann."]
 
     play(run())

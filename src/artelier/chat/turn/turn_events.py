@@ -77,6 +77,10 @@ def changes_of(
     return tuple(changes)
 
 
+REASONING = "reasoning"
+"""The channel of what the model thought before a reply: people see it, and no prompt."""
+
+
 class Chronicle:
     """Notes what a run changes of its chat."""
 
@@ -167,7 +171,7 @@ class Chronicle:
             marks=marks,
             tokens=tokens,
             shown=max(0, shown),
-            patched=is_other and bool(parts),
+            patched=is_other and any((one.channel, one.operation) != (REASONING, "") for one in parts),
         )
         if conversation is not None:
             self._run.complete_cycle(1, {})
@@ -181,6 +185,8 @@ class Chronicle:
         if said:
             text = join_texts(said, text)
         parts: list[ev.ReplyPart] = []
+        if result is not None and (thoughts := result.reasoning):
+            parts.append(ev.ReplyPart(channel=REASONING, text=self._keep(thoughts, blobs), prompt=False))
         if text:
             by = turned.reply.operation if turned.reply is not None else ""
             speaker = self._name(self.speaker, blobs)

@@ -113,7 +113,8 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     more = f", variant {turn.selected} of {others + 1}" if others > 0 else ""
     status = next((one.status for one in turn.variants if one.number == turn.selected), "done")
     mark = "" if status == "done" else f" ({status})"
-    talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
+    tokens = turn.user_tokens + sum(one.tokens for one in turn.variants if one.number == turn.selected)
+    talk.screen.line(f"turn {turn.number}{more}{mark}, about {display.count(tokens, 'token')}", "dim")
     said, text = await talk.restore_values([turn.user, turn.text])
     if await _is_group(talk):
         persona, speaker = await talk.restore_values([turn.persona, turn.speaker])
@@ -122,6 +123,9 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     reply_hidden = any(one.is_hidden for one in turn.variants if one.number == turn.selected)
     if said:
         talk.screen.line(f"> {said}{' (hidden)' if turn.is_hidden else ''}", "bold")
+    if thoughts := _thoughts(turn):
+        words = display.count(len(thoughts.split()), "word")
+        talk.screen.note(f"thought: {words}; /reasoning {turn.number} shows them", "dim")
     if text:
         talk.screen.line(f"{text}{' (hidden)' if reply_hidden else ''}")
 
@@ -184,6 +188,19 @@ async def variants(talk: Talk, turn: str | None = None) -> None:
         for one in listed
     ]
     talk.screen.table(("", ">variant", "status", "text"), rows, empty="the turn has no reply")
+
+
+@slash("reasoning", "[TURN]", help="What the model thought before the reply of a turn, else of the newest.")
+async def reasoning(talk: Talk, turn: str | None = None) -> None:
+    found = await talk.session.turn(None if turn is None else number(turn, "a turn"))
+    thoughts = await talk.restore_values(_thoughts(found))
+    if not talk.data({"turn": found.number, "variant": found.selected, "reasoning": thoughts}):
+        talk.screen.line(thoughts) if thoughts else talk.screen.note("the model has shown none", "dim")
+
+
+def _thoughts(turn: Turn) -> str:
+    shown = (one.parts for one in turn.variants if one.number == turn.selected)
+    return "\n\n".join(part["text"] for parts in shown for part in parts if part["channel"] == "reasoning")
 
 
 @slash("branches", help="The branches of this chat.")

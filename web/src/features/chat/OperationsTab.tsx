@@ -12,6 +12,7 @@ import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import type { Chat } from "./api";
 import { OperationDialog } from "./OperationDialog";
+import { PromptTokens } from "./PromptTokens";
 import { OperationRow } from "./OperationRow";
 import { spendWords } from "./spendWords";
 import { useRunTurn } from "./useRunTurn";
@@ -70,6 +71,7 @@ export function OperationsTab({ chat, run, live, isOpen, isChosen, onNewest }: O
           {cost !== "" && ` · ${cost}`}
         </span>
       </div>
+      {!isOpen && <PromptTokens run={run} />}
       {turn.operations.length === 0 && (
         <p className="text-12 text-ink-2">
           {turn.phase === "" || turn.phase === "planning"

@@ -9,13 +9,15 @@ import { Waiting } from "./Waiting";
 
 interface ReplyProps {
   readonly name: string;
+  /** The address of a picture of who replies. */
+  readonly portrait: string | null;
   readonly shown: ShownReply;
   readonly live: LiveRun | null;
   readonly place: Place;
 }
 
 /** A reply, part by part, and what is being written. */
-export function Reply({ name, shown, live, place }: ReplyProps) {
+export function Reply({ name, portrait, shown, live, place }: ReplyProps) {
   const { variant, writing, isWriting } = shown;
   if (variant === undefined && live === null) return null;
   const progress = live === null ? null : turnWords(live.turn);
@@ -23,7 +25,10 @@ export function Reply({ name, shown, live, place }: ReplyProps) {
   return (
     <div className="px-3">
       <p className="flex items-baseline justify-between gap-2 text-12">
-        <span className="font-semibold text-agent">
+        <span className="flex items-center gap-2 font-semibold text-agent">
+          {portrait !== null && (
+            <img src={portrait} alt="" className="size-7 rounded-control border border-line object-cover" />
+          )}
           {name} {variant?.is_hidden === true && <Pill>hidden from prompts</Pill>}
         </span>
         {variant !== undefined && <span className="num text-11 text-ink-3">{clock(variant.at_us)}</span>}

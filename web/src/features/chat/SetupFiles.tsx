@@ -3,8 +3,9 @@ import { ActionButton } from "@/shell/ActionButton";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { Switch } from "@/ui/Switch";
-import { type Chat, change, takeFile, takenWords } from "./api";
+import { type Chat, change, fileAddress, takeFile, takenWords } from "./api";
 import { FileDrop } from "./FileDrop";
+import { nameOf } from "./names";
 
 /** Files of other programs for this chat, and the lorebooks that it looks into. */
 export function SetupFiles({ chat }: { readonly chat: Chat }) {
@@ -12,7 +13,15 @@ export function SetupFiles({ chat }: { readonly chat: Chat }) {
   const [asMember, setAsMember] = useState(false);
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
-  const { lorebooks } = chat.settings;
+  const { lorebooks, char, group, user } = chat.settings;
+  const names = (group.length > 0 ? group : [char]).map((one) => nameOf(one, ""));
+  const saved = [
+    ...names
+      .filter((name) => name !== "")
+      .map((name) => ({ kind: "character", name, label: `Save ${name} as a card` }) as const),
+    ...(nameOf(user, "") === "" ? [] : [{ kind: "persona", name: "", label: "Save the persona" } as const]),
+    { kind: "preset", name: "", label: "Save samplers and prompts as a preset" } as const,
+  ].map(({ kind, name, label }) => ({ label, address: fileAddress(chat.id, kind, name) }));
   return (
     <section aria-label="Files" className="flex flex-col gap-1.5">
       <h3 className="text-12 text-ink-2">Cards, lorebooks, personas, presets, turns</h3>
@@ -35,6 +44,14 @@ export function SetupFiles({ chat }: { readonly chat: Chat }) {
           {lorebooks.map((ref) => (
             <li key={ref} className="flex items-center gap-2 px-3 py-1.5 text-12">
               <span className="num min-w-0 flex-1 truncate">{ref}</span>
+              <a
+                href={fileAddress(chat.id, "lorebook", ref)}
+                download
+                aria-label={`Save the lorebook ${ref}`}
+                className="text-accent underline"
+              >
+                Save
+              </a>
               <ActionButton
                 label="Take away"
                 size="small"
@@ -48,6 +65,15 @@ export function SetupFiles({ chat }: { readonly chat: Chat }) {
           ))}
         </ul>
       )}
+      <ul aria-label="Files to save" className="flex flex-col gap-1 text-12">
+        {saved.map(({ label, address }) => (
+          <li key={label}>
+            <a href={address} download className="text-accent underline">
+              {label}
+            </a>
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { Chat, ChatTurn } from "./api";
+import { type Chat, type ChatTurn, portraitAddress } from "./api";
 import { type Edited, EditWords } from "./EditWords";
 import { type LiveRun, shownReply } from "./liveReply";
 import { Reply } from "./Reply";
@@ -20,6 +20,7 @@ export function TurnView({ chat, turn, isLast, live, onOperations }: TurnViewPro
   const [editing, setEditing] = useState<Edited | null>(null);
   const place = { chat: chat.id, branch: chat.branch };
   const shown = shownReply(turn, live);
+  const name = shown.variant?.speaker || nameOf(chat.settings.char, "Reply");
   const label = turn.number === 0 ? "Greeting" : `Turn ${turn.number}`;
   return (
     <article aria-label={label} className="mx-auto flex w-full max-w-190 flex-col gap-2">
@@ -36,12 +37,7 @@ export function TurnView({ chat, turn, isLast, live, onOperations }: TurnViewPro
         <EditWords key={editing} place={place} turn={turn} kind={editing} onClose={() => setEditing(null)} />
       )}
       {editing !== "assistant" && (
-        <Reply
-          name={shown.variant?.speaker || nameOf(chat.settings.char, "Reply")}
-          shown={shown}
-          live={live}
-          place={place}
-        />
+        <Reply name={name} portrait={portraitAddress(chat, name)} shown={shown} live={live} place={place} />
       )}
       <TurnActions chat={chat} turn={turn} isLast={isLast} onEdit={setEditing} onOperations={onOperations} />
     </article>

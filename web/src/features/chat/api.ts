@@ -202,6 +202,21 @@ export function exportAddress(chat: string): string {
   return `/api/v1${of(chat, "export")}`;
 }
 
+type FileKind = "character" | "lorebook" | "persona" | "preset";
+
+/** A file for other programs of what a chat has; `name`: a character of a group, or the ref of a lorebook. */
+export function fileAddress(chat: string, kind: FileKind, name = ""): string {
+  return `/api/v1${of(chat, "files")}?kind=${kind}${name === "" ? "" : `&name=${encodeURIComponent(name)}`}`;
+}
+
+/** The picture of the character of a name; null if its card had none. */
+export function portraitAddress(chat: Chat, name: string): string | null {
+  const { char, group } = chat.settings;
+  const found = [...group, char].find((one) => one["name"] === name);
+  if (typeof found?.["portrait"] !== "string") return null;
+  return `/api/v1${of(chat.id, "portrait")}?name=${encodeURIComponent(name)}`;
+}
+
 /** The turns of a branch, for other programs. */
 export function turnsAddress({ chat, branch }: Place): string {
   return `${exportAddress(chat)}?format=jsonl&branch=${encodeURIComponent(branch)}`;
