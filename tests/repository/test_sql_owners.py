@@ -95,6 +95,36 @@ def test_a_planted_statement_on_another_packages_table_is_found(tmp_path: Path) 
     assert check_sql_owners(tmp_path) == [("chat", "artelier/chat/list.py:3 names runs")]
 
 
+HOME = re.compile(r"(^|/)(queries|view|views|rows|schema|sqlite|postgres)(\.py|/)")
+"""Where statements stand inside the package that owns the table."""
+
+
+def check_sql_homes(root: Path) -> list[str]:
+    """Return the statements on a package's own tables that stand among its algorithms."""
+    made, found = owners(root, CREATED), list[str]()
+    for source in sources(root):
+        package = package_of(source)
+        if source.path.parts[0] != "artelier" or HOME.search(str(source.path)):
+            continue
+        for node, text in texts(source.tree):
+            if own := {name for name in NAMED.findall(text) if package in made.get(name, ())}:
+                found.append(f"{source.where(node)} names {', '.join(sorted(own))}")
+    return found
+
+
+def test_sql_stands_in_queries_views_and_rows() -> None:
+    assert check_sql_homes(ROOT / "src") == []
+
+
+def test_a_planted_statement_in_an_algorithm_is_found(tmp_path: Path) -> None:
+    for name in ("view.py", "runner.py"):
+        path = tmp_path / "artelier" / "kernel" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('MADE = "CREATE TABLE runs(id INTEGER)"\nREAD = "SELECT id FROM runs"\n')
+
+    assert check_sql_homes(tmp_path) == ["artelier/kernel/runner.py:2 names runs"]
+
+
 ENGINE = re.compile(r"\b(?:sqlite3|lastrowid|SqliteStore|artelier\.log\.sqlite)\b")
 KNOWS_THE_ENGINE = {
     "artelier/cli/completion.py": "reads names without the 100 ms of opening a kernel",

@@ -1,7 +1,8 @@
 """A connection to a store's tables, as the half of a store sees it that knows no engine.
 
-`log/writer.py`, `log/database_store.py`, `log/views.py`, `log/erasure.py` and `log/verify.py` speak to this.
-SQLite's is in `log/sqlite/connection.py`, PostgreSQL's in `log/postgres/connection.py`.
+The statements are in `log/rows/` and `log/views.py`; `log/writer.py`, `log/database_store.py`,
+`log/erasure.py` and `log/verify.py` call those. SQLite's connection is in `log/sqlite/connection.py`,
+PostgreSQL's in `log/postgres/connection.py`.
 
 SQL is what both engines take: marks are `?`, what is made up by a row is asked for with RETURNING, flags are
 integers, and an order that matters is written down.

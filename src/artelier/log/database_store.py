@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from typing import Concatenate, ParamSpec, TypeVar
 
 from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
 from artelier.log import erasure
 from artelier.log.blobs import (
-    IMPORTED,
     SECRET_BYTES,
     Blob,
     Collected,
@@ -33,12 +33,16 @@ from artelier.log.blobs import (
 )
 from artelier.log.contract import Batch, FaultHook, LeaseEnd, Names, Receipt, Report, Row, View
 from artelier.log.database import Database
-from artelier.log.event import GENESIS, Event, Stream
-from artelier.log.queries import KEYS_LEFT
+from artelier.log.event import Event, Stream
 from artelier.log.rate_table import change_turns, take_turns
 from artelier.log.rate_windows import Asked, Change, Taken
-from artelier.log.views import LISTED, dispatch
+from artelier.log.rows import contents, events, keys
+from artelier.log.rows.coordination import extend_leases
+from artelier.log.views import LISTED, dispatch, stored_versions
 from artelier.log.writer import Writer, another_process
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PACKED_AHEAD_BYTES = 256 * 1024
 """Content above this size is compressed, sealed and opened in threads of its own."""
@@ -46,56 +50,6 @@ ADMITTED_AT_ONCE = 200
 """Events whose names are looked at in one piece; a batch of more gives others their turn in between."""
 SCANNED_AT_ONCE = 5_000
 """Positions that a read of one tenant's events looks at before others have a turn."""
-
-_EVENT = (
-    "SELECT s.tenant, s.space, s.name, e.seq, e.kind, e.version, e.data, e.at_us, e.actor, e.cause,"
-    " e.hash, e.position,"
-    " (SELECT p.hash FROM events p WHERE p.stream = e.stream AND p.seq = e.seq - 1)"
-    " FROM events e JOIN streams s ON s.id = e.stream"
-)
-
-
-_LISTED_EVENT = (
-    _EVENT.replace("FROM events e JOIN", "FROM tenant_positions t CROSS JOIN events e JOIN")
-    + " WHERE t.tenant = ? AND t.first >= coalesce("
-    "(SELECT max(first) FROM tenant_positions WHERE first <= ? + 1 AND tenant = ?), 0)"
-    " AND e.position BETWEEN t.first AND t.last AND e.position > ? AND e.position <= ?"
-    " ORDER BY t.first, e.position LIMIT ?"
-)
-"""By the stretches of positions that are a tenant's, from the one that holds the first on."""
-
-_CONTENT = (
-    "SELECT b.name, b.key_id, k.secret, b.codec, b.content, b.size"
-    " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
-)
-
-
-_MAKE_KEY = "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?) RETURNING key_id"
-_MAKE_IMPORTED_PART = "INSERT INTO keys(tenant, subject, secret, parent) VALUES (?, ?, ?, 0) RETURNING key_id"
-_MAKE_PART = (
-    "INSERT INTO keys(tenant, subject, secret, parent) SELECT tenant, subject, ?, coalesce(parent, key_id)"
-    " FROM keys WHERE key_id = ? AND tenant = ? RETURNING key_id"
-)
-
-
-def event_from_row(row: Row) -> Event:
-    tenant, space, name, seq, kind, version, data, at_us, actor, cause, hash_, position, prev = row
-    return Event(
-        stream=Stream(tenant, space, name),
-        seq=seq,
-        kind=kind,
-        version=version,
-        data=data.encode(),
-        at_us=at_us,
-        actor=actor,
-        cause=cause,
-        prev_hash=prev or GENESIS,
-        hash=hash_,
-        position=position,
-    )
-
-
-_KEYS_GONE = "SELECT ? - (SELECT count(*) FROM keys)"
 
 
 def _admit(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
@@ -115,6 +69,10 @@ def _data_version(db: Database) -> int:
 
 def _schema_version(db: Database) -> int:
     return db.schema_version()
+
+
+def _all_rows(db: Database, sql: str, parameters: Sequence[object]) -> list[Row]:
+    return db.execute(sql, parameters).fetchall()
 
 
 class DatabaseStore(ABC):
@@ -204,12 +162,12 @@ class DatabaseStore(ABC):
         if version == self._looked_at:
             return
         self._looked_at = version
-        made, before = self._rows("SELECT made FROM key_counter")[0][0], self._keys_made
+        made, before = self._ask(keys.newest_key), self._keys_made
         if made == before:
             return
         self._keys_made = made
-        if before < 0 or self._rows(KEYS_LEFT, (before, made))[0][0] != made - before:
-            self._keys_gone = self._rows(_KEYS_GONE, (made,))[0][0]
+        if before < 0 or self._ask(keys.are_keys_gone, after=before, upto=made):
+            self._keys_gone = self._ask(keys.count_gone, made=made)
             self._keys_changed()
 
     def _keys_changed(self) -> None:
@@ -219,23 +177,17 @@ class DatabaseStore(ABC):
             forget()
 
     def _rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        if self._closed or self._pid != os.getpid():
-            raise self._gone_error()
-        try:
-            with self._read_lock:
-                return self._reading.execute(sql, parameters).fetchall()
-        except Exception as error:
-            if (clear := self._reading.store_error(error)) is None:
-                raise
-            raise clear from error
+        return self._ask(_all_rows, sql, parameters)
 
-    def _ask(self, question: Callable[[Database], int]) -> int:
-        """Ask the connection for reading for one of its numbers."""
+    def _ask(
+        self, question: Callable[Concatenate[Database, P], T], /, *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Put a question to the connection for reading."""
         if self._closed or self._pid != os.getpid():
             raise self._gone_error()
         try:
             with self._read_lock:
-                return question(self._reading)
+                return question(self._reading, *arguments, **named)
         except Exception as error:
             if (clear := self._reading.store_error(error)) is None:
                 raise
@@ -255,8 +207,7 @@ class DatabaseStore(ABC):
         if self._ask(_schema_version) > self._newest_schema:
             return False
         own = {view.name: view.version for view in self.views}
-        stored = self._rows("SELECT name, version FROM view_versions")
-        return all(version <= own.get(name, 0) for name, version in stored)
+        return all(version <= own.get(name, 0) for name, version in self._ask(stored_versions).items())
 
     @property
     def is_closed(self) -> bool:
@@ -299,82 +250,57 @@ class DatabaseStore(ABC):
         return self._rows(sql, parameters)
 
     async def read(self, stream: Stream, *, after: int = 0, limit: int = 1000) -> list[Event]:
-        rows = self._rows(
-            f"{_EVENT} WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.seq > ?"
-            " ORDER BY e.seq LIMIT ?",
-            (*stream, after, limit),
-        )
-        return [event_from_row(row) for row in rows]
+        return self._ask(events.read_stream, stream, after=after, limit=limit)
 
     async def read_all(self, *, after: int = 0, limit: int = 1000, tenant: str | None = None) -> list[Event]:
         if tenant is None:
-            rows = self._rows(f"{_EVENT} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, limit))
-            return [event_from_row(row) for row in rows]
+            return self._ask(events.read_all, after=after, limit=limit)
         listed = self._rows(LISTED)[0][0] if self._is_listing else 0
-        rows = (
-            self._rows(_LISTED_EVENT, (tenant, after, tenant, after, listed, limit)) if after < listed else []
-        )
-        found = [event_from_row(row) for row in rows]
+        found: list[Event] = []
+        if after < listed:
+            found = self._ask(events.read_listed, tenant, after=after, upto=listed, limit=limit)
         after = max(after, listed)
-        newest = self._rows("SELECT max(position) FROM events", ())[0][0] or 0
+        newest = self._ask(events.newest_position)
         while after < newest and len(found) < limit:
-            # What is not listed yet: by position. By tenant, SQLite would read and sort all its events.
-            rows = self._rows(
-                f"{_EVENT} WHERE e.position > ? AND e.position <= ? AND s.tenant || '' = ?"
-                " ORDER BY e.position LIMIT ?",
-                (after, after + SCANNED_AT_ONCE, tenant, limit - len(found)),
-            )
-            found += [event_from_row(row) for row in rows]
+            upto, more = after + SCANNED_AT_ONCE, limit - len(found)
+            found += self._ask(events.read_unlisted, tenant, after=after, upto=upto, limit=more)
             after += SCANNED_AT_ONCE
             if after < newest:
                 await asyncio.sleep(0)  # a tenant beside many passes over their events
         return found
 
     async def head(self, stream: Stream) -> tuple[int, bytes]:
-        rows = self._rows(
-            "SELECT e.seq, e.hash FROM events e JOIN streams s ON s.id = e.stream"
-            " WHERE s.tenant = ? AND s.space = ? AND s.name = ? ORDER BY e.seq DESC LIMIT 1",
-            stream,
-        )
-        return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
+        return self._ask(events.find_head, stream)
 
     async def blob(self, tenant: str, name: bytes) -> bytes:
-        rows = self._rows(f"{_CONTENT} WHERE b.name = ? AND b.tenant = ?", (name, tenant))
-        if not rows:
+        stored = self._ask(contents.find_content, tenant, name)
+        if stored is None:
             raise NotFound("no such content", got=blob_ref(name))
-        if rows[0][-1] > PACKED_AHEAD_BYTES:
-            return await asyncio.to_thread(self.keyring.unpack, *rows[0])
-        return self.keyring.unpack(*rows[0])
+        if stored.size > PACKED_AHEAD_BYTES:
+            return await asyncio.to_thread(self.keyring.unpack, *stored)
+        return self.keyring.unpack(*stored)
 
     async def blobs(self, tenant: str, names: Sequence[bytes]) -> dict[bytes, bytes]:
-        marks = ",".join("?" * len(names))
         found: dict[bytes, bytes] = {}
-        for row in self._rows(f"{_CONTENT} WHERE b.name IN ({marks}) AND b.tenant = ?", (*names, tenant)):
+        for stored in self._ask(contents.find_contents, tenant, names):
             with suppress(CorruptStore, Erased):
-                found[row[0]] = self.keyring.unpack(*row)
+                found[stored.name] = self.keyring.unpack(*stored)
         return found
 
     async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
         self._look_at_keys()
         if (key := self._keys.get((tenant, subject))) is not None:
             return key
-        if subject is None:
-            name, whose, asked = None, "subject IS NULL", (tenant,)
-        else:
-            names = await self.subject_names(tenant, subject)
-            name, whose, asked = names[0], "(subject = ? OR subject = ?)", (tenant, names[0], names[-1])
-        find = f"SELECT key_id, secret FROM keys WHERE tenant = ? AND {whose} ORDER BY key_id LIMIT 1"
+        names = () if subject is None else await self.subject_names(tenant, subject)
 
-        def find_or_make(db: Database) -> Row:
-            if (row := db.one(find, asked)) is not None:
+        def find_or_make(db: Database) -> tuple[int, bytes]:
+            if (row := keys.find_key(db, tenant, names)) is not None:
                 return row
             stored = self.keyring.seal_key(self._entropy(SECRET_BYTES))
-            made = db.one(_MAKE_KEY, (tenant, name, stored))
-            assert made is not None
-            return made[0], stored
+            return keys.add_key(db, tenant, names[0] if names else None, stored), stored
 
-        rows = self._rows(find, asked)
-        row = rows[0] if rows else await self._writer.call(find_or_make)
+        row = self._ask(keys.find_key, tenant, names)
+        row = await self._writer.call(find_or_make) if row is None else row
         key = self._keys[tenant, subject] = self.keyring.key(tenant, *row)
         return key
 
@@ -384,43 +310,28 @@ class DatabaseStore(ABC):
         return subject_name((await self.data_key(tenant)).secret, subject), subject
 
     async def key_of(self, tenant: str, name: bytes) -> DataKey | None:
-        rows = self._rows(
-            "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
-            " WHERE b.name = ? AND b.tenant = ?",
-            (name, tenant),
-        )
-        if not rows or (rows[0][0] is not None and rows[0][1] is None):
+        row = self._ask(contents.key_of_content, tenant, name)
+        if row is None or (row[1] is None and row[0] is not None):
             return None
-        return self.keyring.key(tenant, *rows[0])
+        return self.keyring.key(tenant, row[0], row[1] or b"")
 
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
-        rows = self._rows(
-            "SELECT k.key_id, k.secret FROM blobs b JOIN keys o ON o.key_id = b.key_id"
-            " JOIN keys k ON k.key_id = coalesce(o.parent, o.key_id)"
-            f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{IMPORTED}'",
-            (name, tenant),
-        )
-        return self.keyring.key(tenant, *rows[0]) if rows else None
+        row = self._ask(contents.subject_key_of_content, tenant, name)
+        return None if row is None else self.keyring.key(tenant, *row)
 
     async def part_keys(self, tenant: str, below: DataKey, *, count: int) -> list[DataKey]:
         if below.key_id is None:
             return [below] * count
         stored = [self.keyring.seal_key(self._entropy(SECRET_BYTES)) for _ in range(count)]
-        rows = await self._writer.call(
-            lambda db: [db.one(_MAKE_PART, (one, below.key_id, tenant)) for one in stored]
-        )
-        made = [row[0] for row in rows if row is not None]
+        key_id = below.key_id
+        made = await self._writer.call(lambda db: keys.add_part_keys(db, tenant, key_id, stored))
         if len(made) < count:
             raise Erased("what this would be stored under was erased", got=f"key {below.key_id}")
         return [self.keyring.key(tenant, id_, one) for id_, one in zip(made, stored, strict=True)]
 
     async def part_key_of(self, tenant: str, name: bytes) -> DataKey | None:
-        rows = self._rows(
-            "SELECT b.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            " WHERE b.name = ? AND b.tenant = ? AND k.parent IS NOT NULL",
-            (name, tenant),
-        )
-        return self.keyring.key(tenant, *rows[0]) if rows else None
+        row = self._ask(contents.part_key_of_content, tenant, name)
+        return None if row is None else self.keyring.key(tenant, *row)
 
     def erasures(self) -> int:
         self._look_at_keys()
@@ -429,43 +340,27 @@ class DatabaseStore(ABC):
     async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
         if key_id is None:
             return DataKey(None, b"")
-        rows = self._rows("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
-        return self.keyring.key(tenant, key_id, rows[0][0]) if rows else None
+        secret = self._ask(keys.find_secret, key_id)
+        return None if secret is None else self.keyring.key(tenant, key_id, secret)
 
     async def gone_key(self, tenant: str) -> int:
-        return await self._writer.call(lambda db: erasure.move_counter(db, tenant))
+        return await self._writer.call(lambda db: keys.move_counter(db, tenant))
 
     async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         stored = self.keyring.seal_key(secret)
-
-        def add(db: Database) -> int:
-            row = db.one("SELECT key_id FROM keys WHERE tenant = ? AND secret = ?", (tenant, stored))
-            if row is None and is_part:
-                row = db.one(_MAKE_IMPORTED_PART, (tenant, IMPORTED, stored))
-            row = row or db.one(_MAKE_KEY, (tenant, IMPORTED, stored))
-            assert row is not None
-            return row[0]
-
-        return self.keyring.key(tenant, await self._writer.call(add), stored)
+        key_id = await self._writer.call(
+            lambda db: keys.add_imported_key(db, tenant, stored, is_part=is_part)
+        )
+        return self.keyring.key(tenant, key_id, stored)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         return self._rows(sql, parameters)
 
     async def renew(self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None) -> None:
-        sql = "UPDATE leases SET expires_us = ?, expires_uptime_us = ? WHERE holder = ?"
-
-        def extend(db: Database) -> None:
-            if streams is None:
-                db.execute(sql, (*until, holder))
-            else:
-                named = [(*until, holder, stream.name) for stream in streams]
-                db.executemany(f"{sql} AND stream = ?", named)
-
-        await self._writer.call(extend)
+        await self._writer.call(lambda db: extend_leases(db, holder, until=until, streams=streams))
 
     async def root(self) -> tuple[int, bytes]:
-        rows = self._rows("SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1")
-        return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
+        return self._ask(events.newest_commit)
 
     async def take_turns(self, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
         return await self._writer.call(lambda db: take_turns(db, asked, now_us=now_us, holder=holder))
@@ -488,11 +383,11 @@ class DatabaseStore(ABC):
     ) -> Collected:
         keyring = self.keyring
 
-        def look() -> tuple[set[erasure.Named], int, int, int, int]:
+        def look() -> tuple[set[contents.Named], int, int, int, int]:
             with self._snapshot() as db:
                 garbage, position = erasure.find_unreferenced(db, keyring)
                 plain = erasure.count_plain(db, keyring)
-                size = erasure.size_of(db, garbage) if dry else 0
+                size = contents.stored_size(db, garbage) if dry else 0
                 rates = erasure.drop_rates(db, now_us=now_us, dry=True) if dry else 0
                 return garbage, position, plain, size, rates
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import msgspec
 
 from artelier.errors import Conflict, Erased, InvalidConfig, MissingKey
 from artelier.log.blobs import (
-    ERASED,
-    IMPORTED,
     SEALED,
     SECRET_BYTES,
     ContentErased,
@@ -30,26 +27,28 @@ from artelier.log.blobs import (
 )
 from artelier.log.database import Database
 from artelier.log.rate_windows import WINDOW_US
-
-T = TypeVar("T")
-
-KEYS_A_STATEMENT = 500
-"""Below SQLite's bound of parameters."""
+from artelier.log.rows import contents, coordination, events
+from artelier.log.rows.contents import Named
+from artelier.log.rows.keys import (
+    drop_keys,
+    find_secret,
+    find_tenant_of_wrapped,
+    keys_of_tenant,
+    move_counter,
+    named_subjects,
+    newest_key,
+    rename_subjects,
+    replace_secrets,
+    scan_secrets,
+    tenants_of_keys,
+)
 
 
 def measure(db: Database, wanted: Erasing) -> Wiped:
     """Return what `wipe` would take away."""
     keys = _keys(db, wanted)
-    blobs = size_bytes = 0
-    for condition, parameters in _contents(wanted, keys):
-        count, size = db.only(
-            f"SELECT count(*), coalesce(sum(size), 0) FROM blobs WHERE {condition}", parameters
-        )
-        blobs, size_bytes = blobs + count, size_bytes + size
-    values = 0
-    for condition, parameters in _values(wanted):
-        (count,) = db.only(f"SELECT count(*) FROM vault WHERE {condition}", parameters)
-        values += count
+    blobs, size_bytes = contents.measure_contents(db, wanted, keys)
+    values = contents.count_values(db, wanted)
     return Wiped(keys=len(keys), blobs=blobs, size_bytes=size_bytes, values=values)
 
 
@@ -69,66 +68,21 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
             got=done,
         )
     keys = _keys(db, wanted)
-    for condition, parameters in _contents(wanted, keys):
-        db.execute(f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE {condition}", (b"", *parameters))
-    db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
-    for condition, parameters in _values(wanted):
-        db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
+    contents.empty_contents(db, wanted, keys)
+    drop_keys(db, keys)
+    contents.drop_values(db, wanted)
     # A key is made and dropped: that is how other processes learn that what they remember may be gone.
     move_counter(db, wanted.tenant)
     return done
 
 
-def move_counter(db: Database, tenant: str) -> int:
-    """Make a key and drop it; its number, which no other ever gets."""
-    (moved,) = db.only(
-        "INSERT INTO keys(tenant, subject, secret) VALUES (?, NULL, ?) RETURNING key_id", (tenant, b"")
-    )
-    db.execute("DELETE FROM keys WHERE key_id = ?", (moved,))
-    return moved
-
-
 def _keys(db: Database, wanted: Erasing) -> list[int]:
-    rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (wanted.tenant,)).fetchall()
     bound = wanted.upto_key
     return [
-        key for (key,) in rows if (wanted.whole or key in wanted.keys) and (bound is None or key <= bound)
+        key
+        for key in keys_of_tenant(db, wanted.tenant)
+        if (wanted.whole or key in wanted.keys) and (bound is None or key <= bound)
     ]
-
-
-Condition = tuple[str, tuple[object, ...]]
-
-
-def _bound(wanted: Erasing) -> Condition:
-    """Return what is asked of a row's key, if it has one and a bound is given."""
-    if wanted.upto_key is None:
-        return "", ()
-    return " AND (key_id IS NULL OR key_id <= ?)", (wanted.upto_key,)
-
-
-def _contents(wanted: Erasing, keys: list[int]) -> Iterable[Condition]:
-    if wanted.whole:
-        bound, upto = _bound(wanted)
-        yield f"tenant = ? AND codec <> {ERASED}{bound}", (wanted.tenant, *upto)
-        return
-    for some in _parts(keys):
-        marks = ", ".join("?" * len(some))
-        yield (f"tenant = ? AND key_id IN ({marks}) AND codec <> {ERASED}", (wanted.tenant, *some))
-
-
-def _values(wanted: Erasing) -> Iterable[Condition]:
-    if wanted.whole:
-        bound, upto = _bound(wanted)
-        yield f"tenant = ? AND sealed IS NOT NULL{bound}", (wanted.tenant, *upto)
-        return
-    for some in _parts(wanted.placeholders):
-        marks = ", ".join("?" * len(some))
-        yield (f"tenant = ? AND placeholder IN ({marks}) AND sealed IS NOT NULL", (wanted.tenant, *some))
-
-
-def _parts(items: Sequence[T]) -> Iterable[list[T]]:
-    for start in range(0, len(items), KEYS_A_STATEMENT):
-        yield list(items[start : start + KEYS_A_STATEMENT])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +109,7 @@ class ErasureReach:
 def reaches(db: Database) -> dict[str, ErasureReach]:
     """Return what the erasures of each tenant say that they took. Cost: one scan of the events."""
     found: dict[str, ErasureReach] = {}
-    for tenant, data in db.execute(
-        "SELECT s.tenant, e.data FROM events e JOIN streams s ON s.id = e.stream"
-        " WHERE e.kind = ? AND e.version = ? AND s.name = 'tenant:' || s.tenant ORDER BY e.position",
-        (ContentErased.KIND, ContentErased.VERSION),
-    ):
+    for tenant, data in events.events_of_tenants(db, ContentErased.KIND, ContentErased.VERSION):
         try:
             one = msgspec.json.decode(data, type=ContentErased)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -188,10 +138,9 @@ class GoneKeys:
 
     def __init__(self, db: Database, keys: Iterable[int]) -> None:
         """`keys` are those that are there."""
-        made = db.one("SELECT made FROM key_counter")
         self._db = db
         self._keys = frozenset(keys)
-        self._newest = made[0] if made else 0
+        self._newest = newest_key(db)
         self._reach = reaches(db)
         self._unnamed: Counter[tuple[str, int]] = Counter()
         self._unsure: dict[tuple[str, int], int] = {}
@@ -221,14 +170,13 @@ class GoneKeys:
                 f"key {key_id} of {tenant} is missing, and no erasure names it: {count} contents under it"
                 " cannot be read"
             )
-        for key_id, tenant in self._db.execute("SELECT key_id, tenant FROM keys ORDER BY key_id"):
+        for key_id, tenant in tenants_of_keys(self._db):
             if self._reach.get(tenant, ErasureReach()).names(key_id):
                 yield f"key {key_id} of {tenant} was erased, says an event, and it is here"
         yield from self._values()
 
     def _values(self) -> Iterator[str]:
-        lost = "SELECT tenant, count(*) FROM vault WHERE sealed IS NULL GROUP BY tenant"
-        found: dict[str, int] = dict(self._db.execute(lost).fetchall())
+        found = contents.lost_values(self._db)
         for tenant in sorted(found.keys() | self._reach.keys()):
             said, count = self._reach.get(tenant, ErasureReach()).values, found.get(tenant, 0)
             if said is not None and said != count:
@@ -237,13 +185,12 @@ class GoneKeys:
     def find_unchecked(self) -> Iterator[str]:
         """Yield what only events of an older version account for."""
         if self._unsure:
-            contents = sum(self._unsure.values())
+            count = sum(self._unsure.values())
             yield (
-                f"{contents} contents under {len(self._unsure)} missing keys: an erasure of a whole tenant"
+                f"{count} contents under {len(self._unsure)} missing keys: an erasure of a whole tenant"
                 " by an older version does not say up to which key it reached"
             )
-        lost = "SELECT DISTINCT tenant FROM vault WHERE sealed IS NULL ORDER BY tenant"
-        for (tenant,) in self._db.execute(lost):
+        for tenant in sorted(contents.lost_values(self._db)):
             if self._reach.get(tenant, ErasureReach()).values is None:
                 yield f"values erased in {tenant}: an older version counted them before it took them"
 
@@ -263,10 +210,6 @@ RATES_KEPT_US = 60 * WINDOW_US
 """Windows are a minute long; an hour leaves room for clocks that disagree."""
 
 
-Named = tuple[str, bytes]
-"""Tenant and name of a blob."""
-
-
 def refs_in(content: bytes) -> Iterable[bytes]:
     """Names of whatever looks like a reference to a blob."""
     return (base64.urlsafe_b64decode(found + b"=") for found in _REF.findall(content))
@@ -279,11 +222,9 @@ def find_unreferenced(db: Database, keyring: Keyring) -> tuple[set[Named], int]:
     Cost: every event and every blob is read once; the names of all are in memory.
     """
     _check_readable(db, keyring)
-    (position,) = db.only("SELECT coalesce(max(position), 0) FROM events")
-    garbage: set[Named] = {
-        (tenant, bytes(name)) for tenant, name in db.execute("SELECT tenant, name FROM blobs")
-    }
-    _spare(db, keyring, garbage, _events_after(db, 0))
+    position = events.newest_position(db)
+    garbage = contents.content_names(db)
+    _spare(db, keyring, garbage, events.scan_likely_referring(db, after=0))
     return garbage, position
 
 
@@ -298,35 +239,15 @@ def remove(
     db.overwrite_deleted()
     busy = {
         stream.partition("/")[0]
-        for stream, holder, *end in db.execute(
-            "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
-        )
+        for stream, holder, end in coordination.held_leases(db)
         if is_driving(holder, end)
     }
-    _spare(db, keyring, garbage, _events_after(db, after))
+    _spare(db, keyring, garbage, events.scan_likely_referring(db, after=after))
     left = tuple(sorted({tenant for tenant, _ in garbage} & busy))
     doomed = {one for one in garbage if one[0] not in busy}
-    size = size_of(db, doomed)
-    db.executemany("DELETE FROM blobs WHERE tenant = ? AND name = ?", doomed)
+    size = contents.stored_size(db, doomed)
+    contents.drop_contents(db, doomed)
     return len(doomed), size, left
-
-
-def size_of(db: Database, blobs: set[Named]) -> int:
-    """Bytes that some blobs take in the file."""
-    size = 0
-    for tenant, name in blobs:
-        row = db.one("SELECT length(content) FROM blobs WHERE name = ? AND tenant = ?", (name, tenant))
-        size += row[0] if row else 0
-    return size
-
-
-def _events_after(db: Database, position: int) -> Iterable[tuple[str, bytes]]:
-    rows = db.scan(
-        "SELECT s.tenant, e.data FROM events e JOIN streams s ON s.id = e.stream"
-        " WHERE e.position > ? AND instr(e.data, 'b:') > 0",
-        (position,),
-    )
-    return ((tenant, data.encode()) for tenant, data in rows)
 
 
 def _spare(db: Database, keyring: Keyring, garbage: set[Named], said: Iterable[tuple[str, bytes]]) -> None:
@@ -336,13 +257,10 @@ def _spare(db: Database, keyring: Keyring, garbage: set[Named], said: Iterable[t
         _take(garbage, waiting, tenant, data)
     while waiting:
         tenant, name = waiting.pop()
-        row = db.only(
-            "SELECT b.key_id, k.secret, b.codec, b.content, b.size FROM blobs b"
-            " LEFT JOIN keys k ON k.key_id = b.key_id WHERE b.name = ? AND b.tenant = ?",
-            (name, tenant),
-        )
+        stored = contents.find_content(db, tenant, name)
+        assert stored is not None  # garbage has what was there
         try:
-            content = keyring.unpack(name, *row)
+            content = keyring.unpack(*stored)
         except Erased:
             continue  # what it referred to was erased with it, or is referred to elsewhere
         _take(garbage, waiting, tenant, content)
@@ -358,10 +276,9 @@ def _take(garbage: set[Named], waiting: list[Named], tenant: str, content: bytes
 def _check_readable(db: Database, keyring: Keyring) -> None:
     if keyring.is_sealing:
         return
-    sealed = db.one("SELECT tenant FROM keys WHERE length(secret) > ? LIMIT 1", (SECRET_BYTES,))
-    if sealed is not None:
+    if (sealed := find_tenant_of_wrapped(db, secret_bytes=SECRET_BYTES)) is not None:
         raise MissingKey(
-            f"the content of tenant {sealed[0]!r} is encrypted: what it refers to cannot be seen",
+            f"the content of tenant {sealed!r} is encrypted: what it refers to cannot be seen",
             expected="ARTELIER_VAULT_KEY in the environment",
             hint="Nothing was removed.",
         )
@@ -369,14 +286,7 @@ def _check_readable(db: Database, keyring: Keyring) -> None:
 
 def count_plain(db: Database, keyring: Keyring) -> int:
     """Contents that `reseal` would seal."""
-    if not keyring.is_sealing:
-        return 0
-    return db.only(f"SELECT count(*) {_PLAIN}")[0]
-
-
-_PLAIN = (
-    f"FROM blobs b JOIN keys k ON k.key_id = b.key_id WHERE (b.codec & {SEALED}) = 0 AND b.codec <> {ERASED}"
-)
+    return contents.count_plain(db) if keyring.is_sealing else 0
 
 
 def reseal(db: Database, keyring: Keyring) -> int:
@@ -384,17 +294,11 @@ def reseal(db: Database, keyring: Keyring) -> int:
     if (sealer := keyring.sealer) is None:
         return 0
     db.overwrite_deleted()
-    rows = db.execute(
-        f"SELECT b.tenant, b.name, b.codec, b.content, k.secret, k.key_id {_PLAIN} LIMIT ?",
-        (RESEALED_A_TIME,),
-    ).fetchall()
+    rows = contents.plain_contents(db, limit=RESEALED_A_TIME)
     plain = {row[-1]: row[-2] for row in rows if len(row[-2]) <= SECRET_BYTES}
-    db.executemany(
-        "UPDATE keys SET secret = ? WHERE key_id = ?",
-        [(keyring.seal_key(secret), key_id) for key_id, secret in plain.items()],
-    )
-    db.executemany(
-        "UPDATE blobs SET codec = ?, content = ? WHERE tenant = ? AND name = ?",
+    replace_secrets(db, [(keyring.seal_key(secret), key_id) for key_id, secret in plain.items()])
+    contents.replace_contents(
+        db,
         [
             (codec | SEALED, sealer.seal(keyring.secret_of(tenant, secret), name, content), tenant, name)
             for tenant, name, codec, content, secret, _ in rows
@@ -407,17 +311,11 @@ def name_subjects(db: Database, keyring: Keyring) -> None:
     """Call subjects from before there was a vault key by their keyed hashes."""
     if not keyring.is_sealing:
         return
-    rows = db.execute(
-        "SELECT k.tenant, k.key_id, k.subject, o.secret FROM keys k JOIN keys o ON o.key_id ="
-        " (SELECT min(key_id) FROM keys WHERE tenant = k.tenant AND subject IS NULL)"
-        " WHERE k.subject <> ?",
-        (IMPORTED,),
-    ).fetchall()
-    db.executemany(
-        "UPDATE keys SET subject = ? WHERE key_id = ?",
+    rename_subjects(
+        db,
         [
             (subject_name(keyring.secret_of(tenant, secret), subject), key_id)
-            for tenant, key_id, subject, secret in rows
+            for tenant, key_id, subject, secret in named_subjects(db)
             if not is_subject_name(subject)
         ],
     )
@@ -425,10 +323,8 @@ def name_subjects(db: Database, keyring: Keyring) -> None:
 
 def drop_rates(db: Database, *, now_us: int, dry: bool) -> int:
     """Rows of windows that are long over."""
-    before = (now_us - RATES_KEPT_US,)
-    if dry:
-        return db.only("SELECT count(*) FROM rates WHERE at_us < ?", before)[0]
-    return db.execute("DELETE FROM rates WHERE at_us < ?", before).rowcount
+    take = coordination.count_rates if dry else coordination.drop_rates
+    return take(db, before_us=now_us - RATES_KEPT_US)
 
 
 # --------------------------------------------------------------------------- vault key
@@ -438,8 +334,7 @@ def check_vault_key(db: Database, keyring: Keyring) -> None:
     """Raise `InvalidConfig` if another vault key wrapped some key."""
     if not keyring.is_sealing:
         return
-    rows = db.execute("SELECT secret FROM keys").fetchall()
-    if not all(keyring.can_open(stored) for (stored,) in rows):
+    if not all(keyring.can_open(stored) for _, stored in scan_secrets(db)):
         raise InvalidConfig(
             "the vault key is not the one that this database was written with",
             expected="the same ARTELIER_VAULT_KEY as before",
@@ -453,8 +348,9 @@ def wrap_keys(db: Database, keyring: Keyring, key_ids: Iterable[int | None]) -> 
     Whoever only reads with a vault key changes nothing.
     """
     for key_id in keyring.plain_of(key_ids):
-        (stored,) = db.only("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
+        stored = find_secret(db, key_id)
+        assert stored is not None  # content is being sealed under it
         if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed
             keyring.forget_plain(key_id)
         else:
-            db.execute("UPDATE keys SET secret = ? WHERE key_id = ?", (keyring.seal_key(stored), key_id))
+            replace_secrets(db, [(keyring.seal_key(stored), key_id)])

@@ -294,11 +294,6 @@ async def stored_bytes(store: Store) -> int:
     return int(rows[0][0])
 
 
-KEYS_LEFT = "SELECT count(*) FROM keys WHERE key_id > ? AND key_id <= ?"
-"""Keys that are left of those made since a number. Every erasure makes one and drops it, so that fewer are
-left than were made: that is how another process learns of it. Cost: the keys made since."""
-
-
 async def newest_key(store: Store) -> int:
     """Return the row of the newest key ever made, dropped or not; 0 without one."""
     rows = await store.query("SELECT made FROM key_counter")

@@ -1,10 +1,6 @@
-"""The use of rates in the last minute: the one count that all processes of a store share.
+"""The windows of rates: the one count of the last minute that all processes of a store share.
 
-No view and no event: a window is gone after a minute. Table `rates(scope, unit, at_us, used)` has three sorts
-of rows: amounts taken (`unit` is `requests` or `tokens`, `at_us` when); the longest waiter of a process
-(`unit` is `turn:<holder>`, `at_us` since when, `used` when it last asked), so that a process with many small
-calls lets another's large one pass; and, for people, the runs that wait (`scope` is `run:<tenant>/<run>`,
-`unit` `wait:<holder>` with the window on a second line, `at_us` until when, `used` when it last asked).
+No view and no event: a window is gone after a minute. The rows are in `log/rows/coordination.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +9,17 @@ from collections.abc import Mapping, Sequence
 
 from artelier.log.database import Database
 from artelier.log.rate_windows import PRESENT_US, WINDOW_US, Asked, Change, Claim, Taken
+from artelier.log.rows.coordination import (
+    WaitingRun,
+    add_used,
+    add_waiter,
+    add_waiting_runs,
+    change_used,
+    drop_used_outside,
+    drop_waiters,
+    has_older_waiter,
+    used_of,
+)
 
 GRAIN_US = 100_000
 """What is taken in a tenth of a second shares a row, dated at its end: 600 rows a window, never freed
@@ -27,10 +34,7 @@ def take_turns(db: Database, asked: Sequence[Asked], *, now_us: int, holder: str
 
     Cost: O(asked), and one read of each window.
     """
-    db.execute(
-        "DELETE FROM rates WHERE unit = ? OR (unit > ? AND unit < ?)",
-        (f"turn:{holder}", f"wait:{holder}\n", f"wait:{holder}\v"),
-    )
+    drop_waiters(db, holder)
     windows: dict[tuple[str, str], _MinuteWindow] = {}
     closed: dict[str, int] = {}
     answers: list[Taken] = []
@@ -44,14 +48,20 @@ def take_turns(db: Database, asked: Sequence[Asked], *, now_us: int, holder: str
             if place not in windows:
                 windows[place] = _MinuteWindow(db, *place, now_us=now_us)
             wait_us = windows[place].wait_us(claim)
-            if wait_us or _others_first(db, claim.scope, one.since_us, now_us, holder):
+            if wait_us or has_older_waiter(
+                db,
+                claim.scope,
+                holder,
+                since_us=one.since_us,
+                seen_after_us=now_us - PRESENT_US,
+                seen_upto_us=now_us + PRESENT_US,
+            ):
                 closed[claim.scope] = max(wait_us, closed.get(claim.scope, 0))
         waits = [closed[claim.scope] for claim in one.claims if claim.scope in closed]
         if waits:
             answers.append(Taken(None, max(waits)))
             for scope in {claim.scope for claim in one.claims} & closed.keys():
-                row = (scope, f"turn:{holder}", one.since_us, now_us)
-                db.execute("INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", row)
+                add_waiter(db, scope, holder, since_us=one.since_us, now_us=now_us)
             continue
         at_us = -(-now_us // GRAIN_US) * GRAIN_US
         for claim in one.claims:
@@ -59,11 +69,11 @@ def take_turns(db: Database, asked: Sequence[Asked], *, now_us: int, holder: str
         change_turns(db, [(one.scope, one.unit, at_us, one.amount) for one in one.claims])
         answers.append(Taken(at_us))
     shown = [
-        (f"run:{one.run}", f"wait:{holder}\n{_closed_of(one, closed)}", now_us + answer.wait_us, now_us)
+        WaitingRun(one.run, _closed_of(one, closed), now_us + answer.wait_us)
         for one, answer in zip(asked, answers, strict=True)
         if answer.at_us is None and one.run
     ]
-    db.executemany("INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", shown[:SHOWN_MAX])
+    add_waiting_runs(db, holder, shown[:SHOWN_MAX], now_us=now_us)
     return answers
 
 
@@ -75,13 +85,8 @@ def _closed_of(asked: Asked, closed: Mapping[str, int]) -> str:
 def change_turns(db: Database, changes: Sequence[Change]) -> None:
     """Correct what was taken, at the moment when it was; what has passed is left alone."""
     for scope, unit, at_us, amount in changes:
-        place = (scope, unit, at_us)
-        changed = db.execute(
-            "UPDATE rates SET used = max(0, used + ?) WHERE scope = ? AND unit = ? AND at_us = ?",
-            (amount, *place),
-        ).rowcount
-        if not changed and amount > 0:
-            db.execute("INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", (*place, amount))
+        if not change_used(db, scope, unit, at_us, amount) and amount > 0:
+            add_used(db, scope, unit, at_us, amount)
 
 
 class _MinuteWindow:
@@ -89,13 +94,8 @@ class _MinuteWindow:
 
     def __init__(self, db: Database, scope: str, unit: str, *, now_us: int) -> None:
         # A row of the future is of a clock that was set back since: it must not close the window for long.
-        db.execute(
-            "DELETE FROM rates WHERE scope = ? AND unit = ? AND (at_us <= ? OR at_us > ?)",
-            (scope, unit, now_us - WINDOW_US, now_us + WINDOW_US),
-        )
-        self._rows: list[tuple[int, int]] = db.execute(
-            "SELECT at_us, used FROM rates WHERE scope = ? AND unit = ? ORDER BY at_us", (scope, unit)
-        ).fetchall()
+        drop_used_outside(db, scope, unit, first_us=now_us - WINDOW_US, last_us=now_us + WINDOW_US)
+        self._rows = used_of(db, scope, unit)
         self._now_us = now_us
         self.used = sum(used for _, used in self._rows)
 
@@ -109,14 +109,3 @@ class _MinuteWindow:
             if over <= 0:
                 return max(1, at_us + WINDOW_US - self._now_us)
         return WINDOW_US
-
-
-def _others_first(db: Database, scope: str, since_us: int, now_us: int, holder: str) -> bool:
-    """Return True if a call of another process has waited longer for this window, and still does."""
-    own = f"turn:{holder}"
-    row = db.one(
-        "SELECT 1 FROM rates WHERE scope = ? AND unit > 'turn:' AND unit < 'turn;' AND unit <> ?"
-        " AND used > ? AND used <= ? AND (at_us < ? OR (at_us = ? AND unit < ?)) LIMIT 1",
-        (scope, own, now_us - PRESENT_US, now_us + PRESENT_US, since_us, since_us, own),
-    )
-    return row is not None

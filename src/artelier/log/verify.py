@@ -20,7 +20,10 @@ from artelier.log.contract import Report, View
 from artelier.log.database import Database
 from artelier.log.erasure import GoneKeys
 from artelier.log.event import GENESIS, commit_root, event_hash, names_messages
-from artelier.log.views import LISTING_SINCE, fold
+from artelier.log.rows import events
+from artelier.log.rows.contents import scan_contents
+from artelier.log.rows.keys import scan_secrets
+from artelier.log.views import LISTING_SINCE, fold, stored_versions
 from artelier.ports.media import media_refs
 
 _TABLES_AT_ONCE = 200
@@ -66,14 +69,11 @@ def note_damage(report: Report, what: str) -> Generator[None]:
 def check_chains(db: Database, report: Report) -> dict[int, bytes]:
     """Every event against its stream's chain; full stream names by id."""
     streams: dict[int, tuple[str, bytes]] = {}
-    for id_, tenant, space, name in db.scan("SELECT id, tenant, space, name FROM streams"):
+    for id_, tenant, space, name in events.scan_streams(db):
         streams[id_] = (name, f"{tenant}/{space}/{name}".encode())
     report.streams = len(streams)
     heads: dict[int, tuple[int, bytes]] = {}
-    for stream, seq, kind, version, data, at_us, actor, cause, hash_, position in db.scan(
-        "SELECT stream, seq, kind, version, data, at_us, actor, cause, hash, position"
-        " FROM events ORDER BY position"
-    ):
+    for stream, seq, kind, version, data, at_us, actor, cause, hash_, position in events.scan_events(db):
         report.events += 1
         if position != report.events:
             report.add_finding(f"position {report.events} is missing (next is {position})")
@@ -114,35 +114,27 @@ def check_positions(db: Database, report: Report) -> None:
     if db.schema_version() < LISTING_SINCE:
         return
     expected = 1
-    for first, last in db.scan("SELECT first, last FROM tenant_positions ORDER BY first"):
+    for first, last in events.scan_positions(db):
         if first != expected or last < first:
             report.add_finding(f"the list of tenants' events: position {expected} is missing")
             return
         expected = last + 1
-    wrong = db.execute(
-        "SELECT t.first, t.tenant FROM tenant_positions t LEFT JOIN events f ON f.position = t.last"
-        " WHERE f.position IS NULL UNION ALL SELECT e.position, t.tenant FROM tenant_positions t"
-        " JOIN events e ON e.position BETWEEN t.first AND t.last"
-        " JOIN streams s ON s.id = e.stream WHERE s.tenant <> t.tenant LIMIT 1"
-    ).fetchone()
-    if wrong is not None:
+    if (wrong := events.find_misplaced(db)) is not None:
         report.add_finding(f"the list of tenants' events: position {wrong[0]} is not of {wrong[1]}")
 
 
 def check_commits(db: Database, report: Report, names: dict[int, bytes], head: str | None) -> None:
     """Every commit root, contiguous from position 1 to the last event."""
     root, last, seen = GENESIS, 0, False
-    events = db.scan("SELECT position, hash, stream FROM events ORDER BY position")
+    hashes = events.scan_hashes(db)
     carried: tuple[Any, ...] | None = None
-    for first, end, stored in db.scan(
-        "SELECT first_position, last_position, root FROM commits ORDER BY first_position"
-    ):
+    for first, end, stored in events.scan_commits(db):
         report.commits += 1
         if first != last + 1:
             report.add_finding(f"the commit row for position {last + 1} is missing (next is {first})")
         pairs: list[tuple[bytes, bytes]] = []
         while True:
-            carried = carried or next(events, None)
+            carried = carried or next(hashes, None)
             if carried is None or carried[0] > end:
                 break
             pairs.append((carried[1], names.get(carried[2], b"")))
@@ -152,7 +144,7 @@ def check_commits(db: Database, report: Report, names: dict[int, bytes], head: s
             report.add_finding(f"the commit of positions {first}-{end} does not match its events")
         root, last = stored, end
         seen = seen or (head is not None and stored.hex() == head)
-    if carried is not None or next(events, None) is not None:
+    if carried is not None or next(hashes, None) is not None:
         report.add_finding(f"events after position {last} belong to no commit")
     if report.events < last:
         report.add_finding(f"events up to position {last} were committed, {report.events} are there")
@@ -166,15 +158,13 @@ def check_commits(db: Database, report: Report, names: dict[int, bytes], head: s
 
 def check_blobs(db: Database, report: Report, keyring: Keyring) -> None:
     """Every blob against its name, and every reference of an event against the blobs."""
-    keys = {row[0]: row[1] for row in db.scan("SELECT key_id, secret FROM keys")}
+    keys = dict(scan_secrets(db))
     gone = GoneKeys(db, keys)
     have: set[tuple[str, bytes]] = set()
     media: dict[tuple[str, bytes], list[bytes]] = {}
     """By content that has the form of messages: the media that it names."""
     sealed = 0
-    for tenant, name, key_id, codec, size, stored in db.scan(
-        "SELECT tenant, name, key_id, codec, size, content FROM blobs"
-    ):
+    for tenant, name, key_id, codec, size, stored in scan_contents(db):
         report.blobs += 1
         have.add((tenant, bytes(name)))
         is_empty = codec == ERASED and not stored
@@ -201,10 +191,7 @@ def check_blobs(db: Database, report: Report, keyring: Keyring) -> None:
     if sealed:
         report.unchecked.append(f"{sealed} sealed contents: the vault key is not here")
     report.unchecked.extend(gone.find_unchecked())
-    for tenant, space, name, seq, kind, data in db.scan(
-        "SELECT s.tenant, s.space, s.name, e.seq, e.kind, e.data FROM events e"
-        " JOIN streams s ON s.id = e.stream WHERE instr(e.data, '\"b:') > 0"
-    ):
+    for tenant, space, name, seq, kind, data in events.scan_referring(db):
         where = f"{tenant}/{space}/{name}: event {seq}"
         for ref in blob_refs(data):
             if (tenant, ref) not in have:
@@ -236,7 +223,7 @@ def check_views(
         why = error.message if isinstance(error, ArtelierError) else str(error)
         report.unchecked.extend(f"view {view.name}: {why}" for view in views)
         return
-    made = {row[0] for row in db.scan("SELECT name FROM view_versions")}
+    made = stored_versions(db).keys()
     there = [table for view in views for table in view.tables if table in tables]
     filled = _find_filled(db, there) | _find_filled(fresh, [t for view in views for t in view.tables])
     for view in views:

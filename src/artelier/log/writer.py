@@ -33,21 +33,14 @@ from artelier.errors import (
     StoreUnavailable,
 )
 from artelier.log.blobs import ERASED, Blob, Keyring
-from artelier.log.contract import (
-    Applied,
-    Batch,
-    FaultHook,
-    Fence,
-    LeaseEnd,
-    LeaseRequest,
-    Receipt,
-    StreamAppend,
-)
+from artelier.log.contract import Applied, Batch, FaultHook, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.database import Database
 from artelier.log.erasure import wrap_keys
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
-from artelier.log.queries import KEYS_LEFT
 from artelier.log.rate_windows import TenantTurns
+from artelier.log.rows import coordination, events
+from artelier.log.rows.contents import add_contents, add_values
+from artelier.log.rows.keys import are_keys_gone, find_secret, newest_key
 from artelier.log.views import LIST_EVERY, LISTED, LISTING_SINCE, Dispatch, list_positions, stored_versions
 
 T = TypeVar("T")
@@ -63,13 +56,6 @@ LINGER_S = 0.020
 
 POLL_S = 0.1
 """How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
-
-_KEEP_BLOB = (
-    "INSERT INTO blobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name, tenant) DO UPDATE SET"
-    " key_id = excluded.key_id, codec = excluded.codec, content = excluded.content"
-    f" WHERE blobs.codec = {ERASED}"
-)
-"""A blob is stored once. One that was erased comes back only with its key, by an import."""
 
 
 class _StreamHead:
@@ -286,26 +272,22 @@ class Writer:
             self._check_history()
         self._heads.clear()
         self._leases.clear()
-        row = self._db.one("SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1")
-        self._position, self._root = self._durable = row if row else (0, GENESIS)
+        self._position, self._root = self._durable = events.newest_commit(self._db)
         self._newer = self._changed_by_newer()
         schema = self._db.schema_version()
         # A file that cannot be written may be older; one of a newer version may have no such table.
         is_listing = schema >= LISTING_SINCE and not self._newer
         self._listed = listed[0] if is_listing and (listed := self._db.one(LISTED)) else 0
-        row = self._db.one("SELECT made FROM key_counter")
         self._live_keys.clear()
-        made, before = row[0] if row else 0, self._keys_made
+        made, before = newest_key(self._db), self._keys_made
         self._keys_made = made
-        if before not in (-1, made) and self._db.only(KEYS_LEFT, (before, made))[0] != made - before:
+        if before not in (-1, made) and are_keys_gone(self._db, after=before, upto=made):
             self._on_keys()
 
     def _check_history(self) -> None:
         """Look whether what this process knows to be committed is still there."""
         position, root = self._durable
-        if position and not self._db.one(
-            "SELECT 1 FROM commits WHERE last_position = ? AND root = ?", (position, root)
-        ):
+        if position and not events.has_commit(self._db, position, root):
             raise HistoryLost(
                 "the database has lost commits that this process saw: another server answers, or a backup",
                 expected=f"position {position} with root {root.hex()}",
@@ -326,9 +308,7 @@ class Writer:
             first = self._position - len(hashes)
             if hashes:
                 self._root = commit_root(self._root, hashes)
-                self._db.execute(
-                    "INSERT INTO commits VALUES (?, ?, ?)", (first + 1, self._position, self._root)
-                )
+                events.add_commit(self._db, first + 1, self._position, self._root)
                 if self._position - self._listed >= LIST_EVERY:
                     self._listed = list_positions(self._db, after=self._listed, upto=self._position)
             if self._fault:
@@ -490,9 +470,9 @@ class Writer:
         if batch.blobs:
             self._check_keys(batch.blobs)
             wrap_keys(self._db, self._keyring, {blob.key_id for blob in batch.blobs})
-            self._db.executemany(_KEEP_BLOB, [self._keyring.row(blob) for blob in batch.blobs])
+            add_contents(self._db, [self._keyring.row(blob) for blob in batch.blobs])
         if vault := [*batch.vault, *(secret for blob in batch.blobs for secret in blob.vault)]:
-            self._db.executemany("INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault)
+            add_values(self._db, vault)
         seqs = tuple(self._append(append, hashes) for append in batch.appends)
         if batch.release is not None:
             self._release(batch.release, token)
@@ -504,7 +484,7 @@ class Writer:
         for key_id in stored - self._live_keys:
             if key_id is None:
                 continue
-            if self._db.one("SELECT 1 FROM keys WHERE key_id = ?", (key_id,)) is None:
+            if find_secret(self._db, key_id) is None:
                 raise Erased(
                     "what this would be stored under was erased",
                     got=f"key {key_id}",
@@ -561,7 +541,7 @@ class Writer:
                 )
             )
             applied.append(Applied(stream, head.id, head.seq, self._position, draft.at_us, draft.actor, data))
-        self._db.executemany("INSERT INTO events VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+        events.add_events(self._db, rows)
         self._show(applied)
         return head.seq
 
@@ -573,21 +553,14 @@ class Writer:
 
     def _find_head(self, stream: Stream, *, make: bool) -> _StreamHead:
         """Read a head. A stream that is not there is made only for events: it is never empty."""
-        row = self._db.one("SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream)
+        id_ = events.find_stream(self._db, stream)
         name = stream.name.encode()
-        if row is None and not make:
+        if id_ is None and not make:
             return _StreamHead(0, name, 0, GENESIS)
-        if row is None:
-            made = self._db.one(
-                "INSERT INTO streams(tenant, space, name) VALUES (?, ?, ?) RETURNING id", stream
-            )
-            head = _StreamHead(made[0] if made else 0, name, 0, GENESIS)
+        if id_ is None:
+            head = _StreamHead(events.add_stream(self._db, stream), name, 0, GENESIS)
         else:
-            last = self._db.one(
-                "SELECT seq, hash FROM events WHERE stream = ? ORDER BY seq DESC LIMIT 1", row
-            )
-            seq, hash_ = last if last else (0, GENESIS)
-            head = _StreamHead(row[0], name, seq, hash_)
+            head = _StreamHead(id_, name, *events.find_head_of(self._db, id_))
         if len(self._heads) > 100_000:  # a bound, not a policy: refilled from the index on demand
             self._heads.clear()
         self._heads[stream] = head
@@ -597,35 +570,28 @@ class Writer:
 
     def _acquire(self, request: LeaseRequest) -> tuple[int, int]:
         """Return the token and how many holders before it have stalled. Errors: `LeaseHeld`."""
-        name = request.stream.name
-        row = self._db.one(
-            "SELECT holder, expires_us, expires_uptime_us, progress, stalled FROM leases WHERE stream = ?",
-            (name,),
-        )
+        stream = request.stream
+        lease = coordination.find_lease(self._db, stream)
         progress, stalled = request.progress(self._db), 0
-        if row is not None:
-            holder, end = row[0], LeaseEnd(*row[1:3])
-            is_over = end.is_over(now_us=request.now_us, uptime_us=request.uptime_us(holder))
+        if lease is not None:
+            holder = lease.holder
+            is_over = lease.end.is_over(now_us=request.now_us, uptime_us=request.uptime_us(holder))
             if holder != request.holder and not is_over and not request.is_dead(holder):
                 raise LeaseHeld(
-                    f"{request.stream.local} is driven by another process",
+                    f"{stream.local} is driven by another process",
                     got=holder,
                     hint="Wait for it, or stop that process; its lease ends "
                     f"{request.ttl_us // 1_000_000} s after its last sign of life.",
                     holder=holder,
                 )
-            if progress == row[3]:
+            if progress == lease.progress:
                 own = holder == request.holder  # it is alive, and only takes its lease anew
-                stalled = row[4] + (not own and not request.is_excused(self._db, holder))
-            self._db.execute("DELETE FROM leases WHERE stream = ?", (name,))
-        made = self._db.one(
-            "INSERT INTO leases(stream, holder, expires_us, expires_uptime_us, progress, stalled)"
-            " VALUES (?, ?, ?, ?, ?, ?) RETURNING token",
-            (name, request.holder, *request.end, progress, stalled),
-        )
-        token = self._leases[request.stream] = made[0] if made else 0
+                stalled = lease.stalled + (not own and not request.is_excused(self._db, holder))
+            coordination.drop_lease(self._db, stream)
+        taken = coordination.StoredLease(request.holder, request.end, progress, stalled)
+        token = self._leases[stream] = coordination.add_lease(self._db, stream, taken)
         for gone in (self._lost, self._broken):  # the new holder builds on what is there
-            for fence in [fence for fence in gone if fence.stream == request.stream]:
+            for fence in [fence for fence in gone if fence.stream == stream]:
                 del gone[fence]
         return token, stalled
 
@@ -639,8 +605,7 @@ class Writer:
             )
         token = self._leases.get(fence.stream)
         if token is None:
-            row = self._db.one("SELECT token FROM leases WHERE stream = ?", (fence.stream.name,))
-            token = self._leases[fence.stream] = row[0] if row else 0
+            token = self._leases[fence.stream] = coordination.find_token(self._db, fence.stream)
         if not token or token != fence.token:  # 0 stands for no lease, and proves nothing
             raise LeaseLost(
                 f"this process no longer drives {fence.stream.local}",
@@ -651,7 +616,4 @@ class Writer:
 
     def _release(self, fence: Fence, token: int | None) -> None:
         self._leases.pop(fence.stream, None)
-        self._db.execute(
-            "DELETE FROM leases WHERE stream = ? AND token = ?",
-            (fence.stream.name, token if token is not None else fence.token),
-        )
+        coordination.give_back(self._db, fence.stream, fence.token if token is None else token)
