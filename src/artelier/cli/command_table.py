@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase": ("maintenance.erase", "Erase what was stored of a tenant, or of one subject."),
     "gc": ("maintenance.gc", "Remove stored content that nothing refers to."),
     "db": ("maintenance.db", "Look after the database file."),
+    "store": ("maintenance.store", "Copy a whole database to another place, file or server."),
     "bench": ("@artelier-lab", "Measure on this machine, and compare with the bounds."),
     "torture": ("@artelier-lab", "Try to break the promises of the kernel."),
 }

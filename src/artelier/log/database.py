@@ -10,7 +10,7 @@ integers, and an order that matters is written down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from artelier.errors import ArtelierError
@@ -70,6 +70,14 @@ class Database(Protocol):
 
     def indexes(self) -> set[str]:
         """Return the names of all indexes."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Return the last number that `keys` and `leases` gave to a row; such numbers never come back."""
+        ...
+
+    def set_counters(self, counters: Mapping[str, int], /) -> None:
+        """Have tables number their rows from behind these numbers, and behind the rows that they have."""
         ...
 
     def overwrite_deleted(self) -> None:

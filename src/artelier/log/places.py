@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from artelier.errors import InvalidConfig, InvalidRequest
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
     from artelier.log.blobs import Sealer
     from artelier.log.contract import FaultHook, Report, Store, View
+    from artelier.log.database import Database
 
 ADDRESSES = ("postgresql://", "postgres://")
 """The beginnings of a name that is an address of PostgreSQL."""
@@ -95,6 +97,24 @@ def verify_place(
     from artelier.log.sqlite.verify import verify_store
 
     return verify_store(file_of(place), views, head=head, sealer=sealer)
+
+
+def snapshot_place(place: str | Path) -> AbstractContextManager[Database]:
+    """Give one state of a store to read; nothing is migrated. Errors: `NotFound`, and the engine's."""
+    if is_address(place):
+        return _postgres().open_snapshot(str(place))
+    from artelier.log.sqlite.store import open_snapshot
+
+    return open_snapshot(file_of(place))
+
+
+def connect_place(place: str | Path) -> AbstractContextManager[Database]:
+    """Give a connection to the tables of a store that no store has open. Errors: the engine's."""
+    if is_address(place):
+        return _postgres().open_connection(str(place))
+    from artelier.log.sqlite.store import open_connection
+
+    return open_connection(file_of(place))
 
 
 def _postgres() -> ModuleType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from artelier.errors import InvalidEvent, UnknownEvent
+from artelier.errors import InvalidEvent, StoreUnavailable, UnknownEvent
 from artelier.log.contract import Applied, Tx, View
 from artelier.log.database import Database
 from artelier.log.event import EventData, Stream, decode_data
@@ -88,6 +88,11 @@ def fold(source: Database, target: Tx, views: Sequence[View]) -> int:
     return count
 
 
+UNFINISHED_COPY = "unfinished copy"
+"""A row of `view_versions` with this name closes a store that `log/store_copy.py` has not finished. A process
+that has it open already takes the name for a newer view, and writes nothing."""
+
+
 def stored_versions(db: Database) -> dict[str, int]:
     """Return the version of each view that a store holds, by name."""
     return dict(db.execute("SELECT name, version FROM view_versions").fetchall())
@@ -101,9 +106,15 @@ def install(db: Database, views: Sequence[View]) -> dict[str, int]:
     Returns the versions that the store holds then. Lower views are rebuilt with a raised one: a handler
     may read the rows of views before it.
     Errors: `UnknownEvent` if a rebuild meets an event of a newer Artelier; nothing was changed then.
+    `StoreUnavailable` for a copy that is not finished.
     """
     check_views(views)
     have = stored_versions(db)
+    if UNFINISHED_COPY in have:
+        raise StoreUnavailable(
+            "this is a copy of a store that was not finished",
+            hint="Go on with it: `artelier store copy FROM TO --resume`.",
+        )
     if all(have.get(view.name) == view.version for view in views):
         _add_indexes(db, views)
         publish(db, views)

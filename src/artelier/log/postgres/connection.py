@@ -8,7 +8,7 @@ Read next: `schema.py` for what is in the database, `store.py` for what is done 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from typing import Any, cast
@@ -400,6 +400,23 @@ class PostgresDatabase:
     def indexes(self) -> set[str]:
         rows = self.execute("SELECT indexname FROM pg_indexes WHERE schemaname = ?", (SCHEMA,))
         return {name for (name,) in rows}
+
+    def counters(self) -> dict[str, int]:
+        tokens = "pg_sequence_last_value(pg_get_serial_sequence('leases', 'token')::regclass)"
+        keys, leases = self.only(f"SELECT made, coalesce({tokens}, 0) FROM key_counter")
+        return {"keys": keys, "leases": leases}
+
+    def set_counters(self, counters: Mapping[str, int], /) -> None:
+        self.execute("UPDATE key_counter SET made = max(made, ?)", (counters.get("keys", 0),))
+        numbered = self.execute(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = ? AND is_identity = 'YES' ORDER BY table_name",
+            (SCHEMA,),
+        ).fetchall()
+        for table, column in numbered:
+            (newest,) = self.only(f"SELECT coalesce(max({column}), 0) FROM {table}")
+            if number := max(newest, counters.get(table, 0)):
+                self.only("SELECT setval(pg_get_serial_sequence(?, ?), ?)", (table, column, number))
 
     def overwrite_deleted(self) -> None:
         return  # only `shred` takes bytes out of a table's pages

@@ -121,6 +121,25 @@ def _snapshot(parameters: dict[str, str]) -> Generator[PostgresDatabase]:
             raise store_error(error) from error
 
 
+@contextmanager
+def open_snapshot(address: str) -> Generator[Database]:
+    """Give one state of a store to read. Errors: `NotFound` if there is none, and those of connecting."""
+    _check_store(address)
+    with _snapshot(parse_address(address)) as db:
+        yield db
+
+
+@contextmanager
+def open_connection(address: str) -> Generator[Database]:
+    """Give a connection to write tables over, as no store does. Errors: clear ones for the server's."""
+    with closing(connect(parse_address(address))) as db:
+        own = PostgresDatabase(db)
+        try:
+            yield own
+        except psycopg.Error as error:
+            raise own.batch_error(error) or store_error(error) from error
+
+
 def has_store(address: str) -> bool:
     """Return True if there is a store. Errors: `StoreUnavailable`, `NewerSchema`, `CorruptStore`."""
     parameters = parse_address(address)
@@ -138,9 +157,13 @@ def verify_database(
 
     Errors: `NotFound` if there is none; `CorruptStore` or `NewerSchema` if it cannot be read as a store.
     """
+    _check_store(address)
+    return _verify(parse_address(address), views, head=head, keyring=Keyring(sealer))
+
+
+def _check_store(address: str) -> None:
     if not has_store(address):
         raise NotFound("there is no store in this database", got=label_of(parse_address(address)))
-    return _verify(parse_address(address), views, head=head, keyring=Keyring(sealer))
 
 
 def _verify(

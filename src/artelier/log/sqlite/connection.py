@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +218,18 @@ class SqliteDatabase:
 
     def indexes(self) -> set[str]:
         return {name for (name,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+
+    def counters(self) -> dict[str, int]:
+        return dict(self.execute("SELECT name, seq FROM sqlite_sequence WHERE name IN ('keys', 'leases')"))
+
+    def set_counters(self, counters: Mapping[str, int], /) -> None:
+        for table, number in counters.items():
+            self.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (number, table))
+            self.execute(
+                "INSERT INTO sqlite_sequence(name, seq) SELECT ?, ?"
+                " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?)",
+                (table, number, table),
+            )
 
     def overwrite_deleted(self) -> None:
         self.execute("PRAGMA secure_delete = ON")

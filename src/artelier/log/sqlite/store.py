@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 import weakref
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from artelier.errors import StoreLocked, StoreUnavailable
@@ -27,6 +27,7 @@ from artelier.log.sqlite.connection import (
     SqliteDatabase,
     connect,
     is_file_read_only,
+    open_read_only,
     opened,
     publish,
     store_error,
@@ -116,18 +117,8 @@ class SqliteStore(DatabaseStore):
     def label(self) -> str:
         return self.path.name
 
-    @contextmanager
-    def _snapshot(self) -> Generator[Database]:
-        db = connect(str(self.path), read_only=True)
-        try:
-            db.execute("BEGIN")
-            seen = SqliteDatabase(db)
-            publish(seen, ())
-            yield seen
-        except sqlite3.Error as error:
-            raise store_error(error) from error
-        finally:
-            db.close()
+    def _snapshot(self) -> AbstractContextManager[Database]:
+        return _snapshot(connect(str(self.path), read_only=True))
 
     def verify(self, *, head: str | None = None) -> Report:
         return verify_store(self.path, self.views, head=head, sealer=self.keyring.sealer)
@@ -165,6 +156,36 @@ class SqliteStore(DatabaseStore):
             if db.execute("SELECT 1 FROM leases WHERE holder = ? LIMIT 1", (holder,)).fetchone():
                 db.execute(f"PRAGMA busy_timeout = {CLOSING_MS}")
                 db.execute("DELETE FROM leases WHERE holder = ?", (holder,))
+
+
+@contextmanager
+def _snapshot(db: sqlite3.Connection) -> Generator[Database]:
+    """Give one state of a file to read. Closes `db`."""
+    try:
+        db.execute("BEGIN")
+        seen = SqliteDatabase(db)
+        publish(seen, ())
+        yield seen
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    finally:
+        db.close()
+
+
+def open_snapshot(path: str | Path) -> AbstractContextManager[Database]:
+    """Give one state of a store to read. Errors: `NotFound` if there is no file, `CorruptStore`."""
+    return _snapshot(open_read_only(path))
+
+
+@contextmanager
+def open_connection(path: str | Path) -> Generator[Database]:
+    """Give a connection to write tables over, as no store does. Errors: clear ones for SQLite's."""
+    with closing(connect(str(path))) as db:
+        own = SqliteDatabase(db)
+        try:
+            yield own
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise own.batch_error(error) or store_error(error) from error
 
 
 def _shred(db: sqlite3.Connection, path: Path, *, timeout_s: float) -> None:
