@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import Limits, Run, RunSuspended
-from tests.kernel.stage import ask, drive, kinds, open_kernel, play, result_of
+from artelier import Limits, ModelReply, ModelRequest, Price, Run, RunSuspended
+from tests.kernel.stage import PRICE, ask, drive, kinds, last, open_kernel, play, result_of
 
 
 def test_a_piece_that_a_limit_stops_has_not_won_the_race(tmp_path: Path) -> None:
@@ -113,5 +116,63 @@ def test_a_refused_request_is_not_counted_in_the_places_of_cancellations(tmp_pat
                     finally:
                         assert run.core.writer.count == before
             assert (await kinds(kernel)).count("model.requested") == 1
+
+    play(scenario())
+
+
+def test_a_request_that_is_refused_while_a_call_is_taken_back_has_no_place(tmp_path: Path) -> None:
+    """The place of a cancellation is counted back from where it is recorded, behind what is in the log."""
+    raced = asyncio.Event()
+
+    class Model:
+        price: Price | None = PRICE
+
+        async def complete(self, request: ModelRequest, /) -> ModelReply:
+            if last(request) == "slow":
+                await asyncio.Event().wait()
+            return ModelReply(text=f"re: {last(request)}")
+
+    async def code(run: Run, *, is_interrupted: bool) -> Any:
+        tasks = [
+            asyncio.ensure_future(ask(run, "slow", key="slow")),
+            asyncio.ensure_future(run.step("look", lambda: asyncio.sleep(0.2, "seen"), key="look")),
+        ]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if is_interrupted:
+            raced.set()
+            await asyncio.Event().wait()
+        await run.step("tell", lambda: "told", key="tell")
+        await asyncio.sleep(0.01)  # that is on its way into the log, and a call is taken back behind it
+        tasks[0].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return await ask(run, "after", key="after")
+
+    def wait(point: str) -> None:
+        if point == "commit.before":  # what is queued is not decided at once
+            time.sleep(0.2)
+
+    async def scenario() -> None:
+        (tmp_path / "dead").mkdir()
+        with open_kernel(tmp_path, Model()) as kernel:
+            first = asyncio.ensure_future(
+                drive(kernel.for_tenant(), lambda run: code(run, is_interrupted=True))
+            )
+            await raced.wait()
+            while "step.completed" not in await kinds(kernel):
+                await asyncio.sleep(0.01)
+            for file in tmp_path.glob("s.db*"):  # what a kill leaves at this instant
+                shutil.copy(file, tmp_path / "dead")
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+        with open_kernel(tmp_path / "dead", Model(), fault=wait) as kernel:
+            kernel.services.is_dead = lambda holder: True
+            runs = kernel.for_tenant()
+            await runs.limit("r", unit="steps", cap=0)
+            again = partial(code, is_interrupted=False)
+            assert await drive(runs, again) == "budget_exhausted"
+            assert "step.cancelled" in await kinds(kernel)
+            await runs.limit("r", unit="steps", cap=None)
+            assert await drive(runs, again) == "completed"
+            assert await result_of(runs) == "re: after"
 
     play(scenario())

@@ -60,6 +60,8 @@ class Actor:
         self._scheduled = False
         self._unconfirmed: set[asyncio.Future[Receipt]] = set()
         self._refusable: set[asyncio.Future[Receipt]] = set()
+        self._undecided: set[asyncio.Future[Receipt]] = set()
+        """Batches on their way that count and that a limit may still refuse."""
         """Of those: what a limit may refuse without harm to the run."""
         self.cycles = 0
         """Cycles of a built-in loop that were recorded as done."""
@@ -171,6 +173,7 @@ class Actor:
 
     def _uncount(self, upto: int, number: int, future: asyncio.Future[Receipt]) -> None:
         """Take back the count of a batch that a limit has refused: it stands in no log."""
+        self._undecided.discard(future)
         if not future.cancelled() and isinstance(future.exception(), Exhausted):
             self.count -= number
             self.taken_back(upto, number)
@@ -232,6 +235,7 @@ class Actor:
             if refused is not None:
                 waiting.add_done_callback(partial(_tell_refusal, refused))
             if refusable and self.count > before:
+                self._undecided.add(waiting)
                 waiting.add_done_callback(partial(self._uncount, self.count, self.count - before))
             receipt = await self._wait_decision(waiting, batch, refusable=refusable)
             self._remember(batch)
@@ -267,8 +271,8 @@ class Actor:
 
     async def wait_decided(self) -> None:
         """Wait until every queued batch is durable or refused; `failure` says which."""
-        while self._unconfirmed:
-            await asyncio.wait(tuple(self._unconfirmed))
+        while undecided := self._unconfirmed | self._undecided:
+            await asyncio.wait(undecided)
             await asyncio.sleep(0)
 
     async def hold(self, services: Services) -> None:

@@ -159,10 +159,12 @@ def _guard_of(core: RunCore, reservation: Reservation, amount: int) -> Callable[
 async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None:
     """Settle a request that its code cancelled on its way into the log: nothing was sent.
 
-    Whether it is in the log is known when what was queued is decided.
+    Whether it is in the log is known when what was queued is decided. What its code asked for meanwhile is
+    decided too before this is recorded: the place of the cancellation is counted back from here.
     """
     await core.writer.wait_decided()
     step = await step_of(core.store, core.tenant.id, core.run_id, key)
+    await core.writer.wait_decided()
     if step is not None and step.status == "requested":
         core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent))
         core.writer.flush()
