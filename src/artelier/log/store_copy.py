@@ -19,6 +19,8 @@ from artelier.log.contract import RESTORE, Row, View
 from artelier.log.database import Database
 from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.places import connect_place, exists, label_of, open_store, snapshot_place, verify_place
+from artelier.log.rows import copies, events
+from artelier.log.rows.coordination import held_leases
 from artelier.log.views import UNFINISHED_COPY, stored_versions
 
 ROWS_AT_ONCE = 2_000
@@ -26,15 +28,6 @@ ROWS_AT_ONCE = 2_000
 
 BYTES_AT_ONCE = 8 * 1024 * 1024
 """Content of one commit; a single larger one has a commit of its own."""
-
-_OTHER_TABLES = ("streams", "keys", "vault", "rates", "tenant_positions")
-"""Tables of the log beside events, commits and content. Leases are not copied: nobody drives a run there."""
-
-_ANYTHING = " UNION ALL ".join(
-    f"SELECT 1 FROM {table}" for table in ("streams", "events", "keys", "blobs", "vault")
-)
-_EVENT = "position, stream, seq, kind, version, data, at_us, actor, cause, hash"
-_CONTENT = "rowid, tenant, name, key_id, codec, size, content"
 
 
 class Copied(msgspec.Struct, kw_only=True):
@@ -94,7 +87,7 @@ def copy_store(
         )
     with connect_place(target) as db:
         db.begin()
-        db.execute("DELETE FROM view_versions WHERE name = ?", (UNFINISHED_COPY,))
+        copies.end_attempts(db)
         db.commit()
     return copied
 
@@ -111,9 +104,7 @@ def _check_source(seen: Database, source: str, views: Sequence[View], is_driving
             got=", ".join(older)[:200],
             hint=f"artelier db migrate --db {label_of(source)}",
         )
-    for stream, holder, *end in seen.execute(
-        "SELECT stream, holder, expires_us, expires_uptime_us FROM leases ORDER BY stream"
-    ).fetchall():
+    for stream, holder, end in sorted(held_leases(seen)):
         if is_driving(holder, end):
             raise LeaseHeld(
                 "runs of the source are being driven; they would go on in both places",
@@ -140,7 +131,7 @@ def _check_target(target: str, *, resume: bool) -> bool:
                 got=label_of(target),
                 hint="Go on with it: the same command with --resume.",
             )
-        if not is_begun and db.one(f"SELECT 1 FROM ({_ANYTHING}) a LIMIT 1") is not None:
+        if not is_begun and copies.has_anything(db):
             raise Conflict(
                 "a store is copied into an empty place; nothing was changed",
                 expected="no file, or a database without a store in it",
@@ -157,13 +148,12 @@ def _measure(seen: Database, target: str, *, resume: bool) -> Copied:
     is_begun = _check_target(target, resume=resume)
     found = Copied(dry=True, head=GENESIS.hex())
     found.events, found.commits, found.contents = (
-        seen.only(f"SELECT count(*) FROM {table}")[0] for table in ("events", "commits", "blobs")
+        copies.count_rows(seen, table) for table in ("events", "commits", "blobs")
     )
-    if newest := seen.one("SELECT root FROM commits ORDER BY first_position DESC LIMIT 1"):
-        found.head = newest[0].hex()
+    found.head = events.newest_commit(seen)[1].hex()
     if is_begun:
         with connect_place(target) as db:
-            found.resumed = db.only("SELECT count(*) FROM events")[0]
+            found.resumed = copies.count_rows(db, "events")
     return found
 
 
@@ -175,7 +165,7 @@ class _Copy:
     ) -> None:
         self._seen = seen
         self._db = db
-        self._tables = [*_OTHER_TABLES, *(table for view in views for table in view.tables)]
+        self._tables = [*copies.OTHER_TABLES, *(table for view in views for table in view.tables)]
         self._progress = progress
         self._attempt = 0
         """The number of this attempt. Of two at once, the later one has the place to itself."""
@@ -189,40 +179,33 @@ class _Copy:
         db = self._db
         db.begin()
         try:
+            self._attempt = copies.begin_attempt(db)
             if is_begun:
-                db.execute(
-                    "UPDATE view_versions SET version = version + 1 WHERE name = ?", (UNFINISHED_COPY,)
-                )
-                (self._attempt,) = db.only(_ATTEMPT, (UNFINISHED_COPY,))
                 self._check_beginning()
-                for table in (*self._tables, "blobs"):
-                    db.execute(f"DELETE FROM {table}")
-            else:
-                self._attempt = 1
-                db.execute("INSERT INTO view_versions VALUES (?, 1)", (UNFINISHED_COPY,))
+                copies.empty_tables(db, self._tables)
             db.commit()
         except BaseException:
             _roll_back(db)
             raise
 
     def _check_beginning(self) -> None:
-        there = self._db.one("SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1")
-        if there is None:
+        position, root = events.newest_commit(self._db)
+        if not position:
             return
-        own = self._seen.one("SELECT root FROM commits WHERE last_position = ?", (there[0],))
-        if own is None or own[0] != there[1]:
+        own = copies.root_at(self._seen, position)
+        if own != root:
             raise Conflict(
                 "what was copied there before is of another store",
-                expected=f"root {own[0].hex() if own else 'none'} at position {there[0]}",
-                got=f"root {there[1].hex()}",
+                expected=f"root {own.hex() if own else 'none'} at position {position}",
+                got=f"root {root.hex()}",
                 hint="Name the store that it was begun with, or an empty place without --resume.",
             )
-        self.copied.resumed = there[0]
-        self.copied.head = there[1].hex()
+        self.copied.resumed = position
+        self.copied.head = root.hex()
 
     def write(self) -> Copied:
         """Copy all there is. Errors: `CorruptStore` if a chain of the source is broken."""
-        streams = self._seen.scan("SELECT id, tenant, space, name FROM streams")
+        streams = events.scan_streams(self._seen)
         names = {id_: (name, f"{tenant}/{space}/{name}".encode()) for id_, tenant, space, name in streams}
         self._write_events(names)
         self._write_contents()
@@ -243,8 +226,7 @@ class _Copy:
         """One commit. Errors: `Conflict` if another attempt has begun."""
         self._db.begin()
         try:
-            found = self._db.one(_ATTEMPT, (UNFINISHED_COPY,))
-            if found is None or found[0] != self._attempt:
+            if copies.find_attempt(self._db) != self._attempt:
                 raise Conflict("somebody else copies to this place", hint="Let one of the two end.")
             yield
             self._db.commit()
@@ -255,57 +237,40 @@ class _Copy:
     def _write_events(self, names: dict[int, tuple[str, bytes]]) -> None:
         """Copy events with their commits: a piece ends with one, so that what is there is a log."""
         after, root = self.copied.resumed, bytes.fromhex(self.copied.head)
-        commits = self._seen.scan(
-            "SELECT first_position, last_position, root FROM commits WHERE last_position > ?"
-            " ORDER BY first_position",
-            (after,),
-        )
-        events = self._checked_events(names, self._find_heads(), after=after)
-        (self.copied.events,) = self._seen.only("SELECT count(*) FROM events")
-        (self.copied.commits,) = self._seen.only("SELECT count(*) FROM commits")
-        marks = f"INSERT INTO events({_EVENT}) VALUES ({_marks(_EVENT)})"
+        commits = copies.scan_commits_after(self._seen, after)
+        heads = copies.heads(self._db) if self.copied.resumed else {}
+        stored = self._checked_events(names, heads, after=after)
+        self.copied.events = copies.count_rows(self._seen, "events")
+        self.copied.commits = copies.count_rows(self._seen, "commits")
         position, commit = after, next(commits, None)
         while commit is not None:
             begun = position
             with self._piece():
                 while commit is not None and position - begun < ROWS_AT_ONCE:
-                    first, last, stored = commit
+                    first, last, expected = commit
                     if first != position + 1:
                         raise _broken(f"the commit behind position {position} is missing")
                     pairs: list[tuple[bytes, bytes]] = []
-                    for rows in _chunks(_take(events, last - position)):
-                        self._db.executemany(marks, rows)
+                    for rows in _chunks(_take(stored, last - position)):
+                        copies.add_event_rows(self._db, rows)
                         self._db.flush()
                         pairs += [(row[9], names[row[1]][1]) for row in rows]
                         position = rows[-1][0]
                     root = commit_root(root, pairs)
-                    if position != last or root != stored:
+                    if position != last or root != expected:
                         raise _broken(f"the commit of positions {first} to {last} does not match its events")
-                    self._db.execute("INSERT INTO commits VALUES (?, ?, ?)", commit)
+                    events.add_commit(self._db, first, last, root)
                     commit = next(commits, None)
             self._progress(f"{position:,} of {self.copied.events:,} events")
-        if next(events, None) is not None:
+        if next(stored, None) is not None:
             raise _broken(f"events behind position {position} belong to no commit")
         self.copied.head = root.hex()
-
-    def _find_heads(self) -> dict[int, tuple[int, bytes]]:
-        """Return the head of each stream as far as it was copied before."""
-        if not self.copied.resumed:
-            return {}
-        rows = self._db.execute(
-            "SELECT e.stream, e.seq, e.hash FROM events e JOIN"
-            " (SELECT stream, max(seq) AS newest FROM events GROUP BY stream) h"
-            " ON h.stream = e.stream AND h.newest = e.seq"
-        )
-        return {stream: (seq, hash_) for stream, seq, hash_ in rows}
 
     def _checked_events(
         self, names: dict[int, tuple[str, bytes]], heads: dict[int, tuple[int, bytes]], *, after: int
     ) -> Iterator[Row]:
         """Yield the rows of events. Errors: `CorruptStore` at the first that is not what was written."""
-        for row in self._seen.scan(
-            f"SELECT {_EVENT} FROM events WHERE position > ? ORDER BY position", (after,)
-        ):
+        for row in copies.scan_event_rows(self._seen, after=after):
             position, stream, seq, kind, version, data, at_us, actor, cause, hash_ = row
             after += 1
             last_seq, last_hash = heads.get(stream, (0, GENESIS))
@@ -329,7 +294,6 @@ class _Copy:
 
     def _write_contents(self) -> None:
         """Copy content in pieces by its size: one row may be larger than all others together."""
-        insert = f"INSERT INTO blobs({_CONTENT}) VALUES ({_marks(_CONTENT)})"
         piece: list[int] = []
         size_bytes = 0
 
@@ -337,18 +301,15 @@ class _Copy:
             nonlocal size_bytes
             if not piece:
                 return
-            rows = self._seen.execute(
-                f"SELECT {_CONTENT} FROM blobs WHERE rowid BETWEEN ? AND ? ORDER BY rowid",
-                (piece[0], piece[-1]),
-            ).fetchall()
+            rows = copies.content_rows(self._seen, piece[0], piece[-1])
             with self._piece():
-                self._db.executemany(insert, rows)
+                copies.add_content_rows(self._db, rows)
             self.copied.contents += len(rows)
             self._progress(f"{self.copied.contents:,} contents")
             piece.clear()
             size_bytes = 0
 
-        for rowid, length in self._seen.scan("SELECT rowid, length(content) FROM blobs ORDER BY rowid"):
+        for rowid, length in copies.scan_content_sizes(self._seen):
             if piece and (len(piece) == ROWS_AT_ONCE or size_bytes + length > BYTES_AT_ONCE):
                 write()
             piece.append(rowid)
@@ -356,16 +317,11 @@ class _Copy:
         write()
 
     def _write_table(self, table: str, columns: Sequence[str]) -> None:
-        names = ", ".join(columns)
-        insert = f"INSERT INTO {table}({names}) VALUES ({_marks(names)})"
-        for rows in _chunks(self._seen.scan(f"SELECT {names} FROM {table}")):
+        for rows in _chunks(copies.scan_rows(self._seen, table, columns)):
             with self._piece():
-                self._db.executemany(insert, rows)
+                copies.add_rows(self._db, table, columns, rows)
             self.copied.rows += len(rows)
             self._progress(f"{table}: {self.copied.rows:,} rows")
-
-
-_ATTEMPT = "SELECT version FROM view_versions WHERE name = ?"
 
 
 def _roll_back(db: Database) -> None:
@@ -376,10 +332,6 @@ def _roll_back(db: Database) -> None:
 
 def _broken(what: str) -> CorruptStore:
     return CorruptStore(f"the source is damaged: {what}", hint=RESTORE)
-
-
-def _marks(names: str) -> str:
-    return ", ".join("?" * (names.count(",") + 1))
 
 
 def _take(rows: Iterator[Row], count: int) -> Iterator[Row]:
