@@ -21,7 +21,8 @@ from artelier.server import errors, pages, routes
 from artelier.server.background_tasks import Driver, errands_of
 from artelier.server.http_server import LoopLag
 from artelier.server.live.hub import Hub
-from artelier.server.security.guard import API, Guard
+from artelier.server.pages import PROGRAMS
+from artelier.server.security.guard import Guard
 from artelier.server.security.identity import IdentityGate
 from artelier.server.security.login_sessions import Attempts, Sessions
 from artelier.server.security.program_tokens import ProgramTokens
@@ -98,7 +99,7 @@ class IncludeLate:
         if scope["type"] != "http" or self._late.is_included:
             await self._app(scope, receive, send)
             return
-        if scope["path"].startswith(API):
+        if scope["path"].startswith(PROGRAMS):
             await asyncio.shield(self._late.begin())
         await self._app(scope, receive, send)
         self._late.begin()

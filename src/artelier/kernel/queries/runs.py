@@ -133,6 +133,42 @@ async def runs_started(
     return [RunRow(*row) for row in rows]
 
 
+class RunPage(NamedTuple):
+    """Runs, the newest first."""
+
+    rows: list[RunRow]
+    total: int
+    """Of all pages."""
+    next: int | None
+    """`before` of the next page; None behind the last."""
+
+
+async def runs_newest_first(
+    store: Store,
+    tenant: str,
+    *,
+    agent: str,
+    prefix: str,
+    statuses: Sequence[str] | None = None,
+    before: int | None = None,
+    limit: int,
+) -> RunPage:
+    """Return a page of the runs of an agent whose ids begin with a prefix."""
+    where = "tenant = ? AND run > ? AND run < ? AND agent = ?"
+    behind = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    given: list[str | int] = [tenant, prefix, behind, agent]
+    if statuses is not None:
+        where += " AND status IN (SELECT value FROM json_each(?))"
+        given.append(json.dumps(list(statuses)))
+    total = (await store.query(f"SELECT count(*) FROM runs WHERE {where}", given))[0][0]
+    if before is not None:
+        where += " AND id < ?"
+        given.append(before)
+    found = await store.query(f"{_RUN} WHERE {where} ORDER BY id DESC LIMIT ?", [*given, limit + 1])
+    rows = [RunRow(*row) for row in found[:limit]]
+    return RunPage(rows, int(total), rows[-1].id if len(found) > limit else None)
+
+
 async def children_of(store: Store, tenant: str, run_id: str, *, open_only: bool = False) -> list[RunRow]:
     """Return the children of a run by start; with `open_only`, those that have not ended."""
     more = f" AND status NOT IN {ENDED}" if open_only else ""

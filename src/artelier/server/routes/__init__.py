@@ -72,8 +72,12 @@ ROUTERS = (
 )
 """Modules of this package and their routers (`router` unless named), in the order of the documentation."""
 
-OPENAI = "artelier.server.openai_api.routes"
-"""The face for programs that speak to OpenAI; it follows that document, and is not in ours."""
+FACES = (
+    "artelier.server.openai_api.routes:router",
+    "artelier.server.a2a.routes:router",
+    "artelier.server.a2a.routes:card_router",
+)
+"""The faces that follow a document of others, and are not in ours: OpenAI's, and that of A2A."""
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
@@ -140,7 +144,7 @@ def operation_id(route: APIRoute) -> str:
 def load() -> list[APIRouter]:
     """Return the routers of all resources; the first call imports them, which takes a second."""
     found: list[APIRouter] = []
-    for entry in ROUTERS:
+    for entry in (*(f"{__name__}.{one}" for one in ROUTERS), *FACES):
         module, _, name = entry.partition(":")
-        found.append(getattr(importlib.import_module(f"{__name__}.{module}"), name or "router"))
-    return [*found, importlib.import_module(OPENAI).router]
+        found.append(getattr(importlib.import_module(module), name or "router"))
+    return found

@@ -1,0 +1,188 @@
+"""Tasks of A2A as the log has them: a task is a run of the agent `a2a`, a context is a conversation of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+from a2a import types as a2a
+from a2a.utils import errors as fault
+
+from artelier.app import TenantKernel
+from artelier.errors import NotFound
+from artelier.kernel.queries.reports import RunDetail
+from artelier.kernel.queries.runs import runs_newest_first
+from artelier.kernel.run.status import RunStatus
+
+AGENT = "a2a"
+PREFIX = "a2a."
+REPLY = "reply"
+"""Id of the artifact that holds what a task came to."""
+RESULT = "result"
+"""Id of the artifact that holds it as data."""
+PAGE_MAX = 100
+PAGE_DEFAULT = 50
+
+_TASK = re.compile(r"a2a\.[A-Za-z0-9._:-]{1,100}/[0-9]{6}")
+
+STATES: dict[RunStatus, int] = {
+    RunStatus.PENDING: a2a.TaskState.TASK_STATE_SUBMITTED,
+    RunStatus.RUNNING: a2a.TaskState.TASK_STATE_WORKING,
+    RunStatus.WAITING: a2a.TaskState.TASK_STATE_WORKING,
+    RunStatus.PAUSED: a2a.TaskState.TASK_STATE_INPUT_REQUIRED,
+    RunStatus.WAITING_APPROVAL: a2a.TaskState.TASK_STATE_INPUT_REQUIRED,
+    RunStatus.UNKNOWN_OUTCOME: a2a.TaskState.TASK_STATE_INPUT_REQUIRED,
+    RunStatus.BUDGET_EXHAUSTED: a2a.TaskState.TASK_STATE_INPUT_REQUIRED,
+    RunStatus.COMPLETED: a2a.TaskState.TASK_STATE_COMPLETED,
+    RunStatus.FAILED: a2a.TaskState.TASK_STATE_FAILED,
+    RunStatus.CANCELLED: a2a.TaskState.TASK_STATE_CANCELED,
+}
+"""The state of a task, by the status of its run. `INPUT_REQUIRED`: nothing goes on until somebody acts."""
+
+
+def context_of(task_id: str) -> str:
+    """Return the context of a task."""
+    return task_id.rpartition("/")[0].removeprefix(PREFIX)
+
+
+def task_name(task_id: str) -> str:
+    """Return the run that a task is. Errors: `NotFound` for what names none."""
+    if not _TASK.fullmatch(task_id):
+        raise NotFound("there is no such task", expected="an id as SendMessage gave it")
+    return task_id
+
+
+async def find_task(desk: TenantKernel, task_id: str) -> RunDetail:
+    """Return the run of a task. Errors: `NotFound`, also for a run that is none, or another tenant's."""
+    name = task_name(task_id)
+    try:
+        found = await desk.show(name)
+    except NotFound:
+        raise NotFound("there is no such task", hint="ListTasks lists yours.") from None
+    if found["agent"] != AGENT:
+        raise NotFound("there is no such task", hint="ListTasks lists yours.")
+    return found
+
+
+def task_of(run: RunDetail, *, history: int | None = None, has_artifacts: bool = True) -> Any:
+    """Return a run as a task. `history`: messages that are wanted, None for all."""
+    id = run["id"]
+    task = a2a.Task(
+        id=id,
+        context_id=context_of(id),
+        status=status_of(run),
+        artifacts=artifacts_of(run) if has_artifacts else [],
+    )
+    words = run["goal"]
+    if history != 0 and isinstance(words, str) and words:
+        task.history.append(
+            a2a.Message(
+                message_id=f"{id}#asked",
+                context_id=task.context_id,
+                task_id=id,
+                role=a2a.Role.ROLE_USER,
+                parts=[a2a.Part(text=words)],
+            )
+        )
+    task.metadata.update(
+        {
+            "artelier": {
+                "status": run["status"],
+                "reason": run["reason"],
+                "cost_microusd": run["total_cost_microusd"],
+                "questions": [{"step": one["step"], "question": one["question"]} for one in run["approvals"]],
+            }
+        }
+    )
+    return task
+
+
+def status_of(run: RunDetail) -> Any:
+    """Return the state of a task, with words where somebody has to know why."""
+    status = RunStatus(run["status"])
+    found = a2a.TaskStatus(state=a2a.TaskState.Name(STATES[status]))
+    found.timestamp.FromMicroseconds(run["ended_us"] or run["started_us"])
+    if words := _words(run, status):
+        found.message.CopyFrom(
+            a2a.Message(
+                message_id=f"{run['id']}#{status.value}",
+                context_id=context_of(run["id"]),
+                task_id=run["id"],
+                role=a2a.Role.ROLE_AGENT,
+                parts=[a2a.Part(text=words)],
+            )
+        )
+    return found
+
+
+def _words(run: RunDetail, status: RunStatus) -> str:
+    if status is RunStatus.FAILED:
+        said = run["message"]
+        return said if isinstance(said, str) and said else run["reason"]
+    if STATES[status] != a2a.TaskState.TASK_STATE_INPUT_REQUIRED:
+        return ""
+    asked = [str(one["question"]) for one in run["approvals"]]
+    return "\n".join(asked) or f"The run is {status.value.replace('_', ' ')}: somebody has to act."
+
+
+def artifacts_of(run: RunDetail) -> list[Any]:
+    """Return what a task came to: its last words, and its data if it has some."""
+    found: list[Any] = []
+    if text := text_of(run):
+        found.append(
+            a2a.Artifact(
+                artifact_id=REPLY, name="Reply", parts=[a2a.Part(text=text, media_type="text/plain")]
+            )
+        )
+    output = _result_of(run).get("output")
+    if output is not None and not isinstance(output, str):
+        part = a2a.Part(text=msgspec.json.encode(output).decode(), media_type="application/json")
+        found.append(a2a.Artifact(artifact_id=RESULT, name="Result", parts=[part]))
+    return found
+
+
+def text_of(run: RunDetail) -> str:
+    """Return the last words of a run that has ended with some."""
+    return str(_result_of(run).get("text") or "")
+
+
+def _result_of(run: RunDetail) -> dict[str, Any]:
+    """Return what a run has come to; empty before its end, and where it was erased."""
+    result: Any = run["result"]
+    return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+
+
+async def list_tasks(desk: TenantKernel, asked: Any) -> Any:
+    """Return a page of tasks, the newest first. Errors: `InvalidParamsError`."""
+    size = asked.page_size if asked.HasField("page_size") else PAGE_DEFAULT
+    if not 1 <= size <= PAGE_MAX:
+        raise fault.InvalidParamsError(f"pageSize: expected 1 to {PAGE_MAX}, got {size}")
+    token: str = asked.page_token
+    if token and not (token.isascii() and token.isdigit() and len(token) <= 15):
+        raise fault.InvalidParamsError("pageToken: expected one as ListTasks gave it")
+    if asked.HasField("status_timestamp_after"):
+        raise fault.UnsupportedOperationError("statusTimestampAfter is not offered; leave it out")
+    wanted = [status.value for status, state in STATES.items() if state == asked.status]
+    if asked.status and not wanted:  # a state that no task of this server has
+        return a2a.ListTasksResponse(page_size=size, total_size=0)
+    page = await runs_newest_first(
+        desk.services.store,
+        desk.id,
+        agent=AGENT,
+        prefix=f"{PREFIX}{asked.context_id}/" if asked.context_id else PREFIX,
+        statuses=wanted or None,
+        before=int(token) if token else None,
+        limit=size,
+    )
+    history = asked.history_length if asked.HasField("history_length") else 0
+    tasks = [
+        task_of(await desk.show(row.run), history=history, has_artifacts=asked.include_artifacts)
+        for row in page.rows
+    ]
+    return a2a.ListTasksResponse(
+        tasks=tasks,
+        page_size=size,
+        total_size=page.total,
+        next_page_token="" if page.next is None else str(page.next),
+    )

@@ -1,0 +1,410 @@
+"""Messages of A2A as turns of an agent, and the tasks that they begin, as they go.
+
+A context is a conversation: each message that names no task begins one, a run `a2a.<context>/000001` and on.
+A message to a task that waits answers what it asks. The work goes on without the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any, cast
+
+import msgspec
+from a2a import types as a2a
+from a2a.utils import errors as fault
+from google.protobuf.json_format import MessageToDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from artelier.agents.autonomous import AutonomousAgent
+from artelier.agents.run_config import Job, Wanted
+from artelier.agents.stream import ModelAnswered, stream_of
+from artelier.app import Kernel, TenantKernel
+from artelier.chat.session.agent_conversation import AgentEvent
+from artelier.chat.session.settings import said_text
+from artelier.errors import ArtelierError, Conflict, InvalidRequest
+from artelier.kernel import Limits, run_row
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.run.context import is_final
+from artelier.kernel.run.status import RunStatus
+from artelier.log import Event
+from artelier.money import parse_usd
+from artelier.ports.model import Delta
+from artelier.server.a2a.tasks import (
+    AGENT,
+    PREFIX,
+    REPLY,
+    STATES,
+    context_of,
+    find_task,
+    status_of,
+    task_name,
+    task_of,
+    text_of,
+)
+from artelier.server.background_tasks import LET_GO_S, Errand, Errands, Key
+
+CONTEXT_CHARS_MAX = 100
+PARTS_MAX = 100
+FILES_MAX = 16
+MODES = ("text/plain", "text/*", "application/json", "*/*")
+"""Kinds of output of which a client has to take one."""
+
+
+class Wishes(BaseModel):
+    """The member `artelier` of a request's metadata."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(default=None, max_length=200)
+    budget_usd: str | None = Field(default=None, max_length=40)
+
+
+class Answer(BaseModel):
+    """A data part that answers what a task asks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: str = Field(max_length=512)
+    decision: str = Field(pattern="^(approve|deny)$")
+    note: str = Field(default="", max_length=2_000)
+    arguments: Any = None
+
+
+@dataclass(slots=True)
+class TurnFeed:
+    """A turn while it goes on, for all that listen. It goes on without them."""
+
+    run_id: str = ""
+    text: str = ""
+    """Of the reply at hand, as far as it has come."""
+    number: int = 0
+    """Counts replies, and the times that one was begun anew."""
+    error: ArtelierError | None = None
+    is_over: bool = False
+    _is_answered: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def drive(self, items: AsyncIterator[AgentEvent]) -> None:
+        """Drive the turn, whoever listens. Errors: those of the turn, which `error` keeps as well."""
+        try:
+            async with aclosing(cast("AsyncGenerator[AgentEvent]", items)) as found:
+                async for item in found:
+                    self._take(item)
+                    self._tell()
+        except ArtelierError as error:
+            self.error = error
+            raise
+        finally:
+            self.is_over = True
+            self._tell()
+
+    def _take(self, item: AgentEvent) -> None:
+        if isinstance(item, Delta):
+            if self._is_answered:
+                self.number, self.text, self._is_answered = self.number + 1, "", False
+            self.text += item.text
+        elif isinstance(item, Event):
+            self.run_id = self.run_id or item.stream.id
+            if isinstance(item, ModelAnswered):
+                if not item.text.startswith(self.text):
+                    self.number += 1
+                self.text, self._is_answered = item.text, True
+
+    def _tell(self) -> None:
+        told, self._changed = self._changed, asyncio.Event()
+        told.set()
+
+    @property
+    def news(self) -> asyncio.Event:
+        """Set at the next change; take it before you look."""
+        return self._changed
+
+    async def begun(self) -> str:
+        """Return the run of the turn, once it is there. Errors: those that the turn was refused with."""
+        while not self.run_id and not self.is_over:
+            await self.news.wait()
+        if not self.run_id:
+            raise self.error or Conflict("the turn has ended before it began", hint="Send the message again.")
+        return self.run_id
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskDesk:
+    """One tenant's tasks, for one request."""
+
+    kernel: Kernel
+    desk: TenantKernel
+    errands: Errands
+    model: str
+    by: str
+
+    async def send(self, asked: Any) -> Any:
+        """Return the task that a message begins or goes on with: at its end, or where it waits for somebody;
+        as it is now with `returnImmediately`. Errors: those of `begin`.
+        """
+        feed = await self.begin(asked)
+        run_id = await feed.begun()
+        while not feed.is_over and not asked.configuration.return_immediately:
+            await feed.news.wait()
+        config = asked.configuration
+        history = config.history_length if config.HasField("history_length") else None
+        return task_of(await find_task(self.desk, run_id), history=history)
+
+    async def begin(self, asked: Any) -> TurnFeed:
+        """Let a turn begin, or one that waits go on.
+
+        Errors: `InvalidRequest`, `NotFound`, `Conflict`, and those of the protocol for what is not offered.
+        """
+        message = asked.message
+        self._check(asked)
+        if message.task_id:
+            return await self._answer(message)
+        context = message.context_id or token_hex(16)
+        if len(context) > CONTEXT_CHARS_MAX:
+            raise InvalidRequest(
+                "contextId", expected=f"at most {CONTEXT_CHARS_MAX} characters", got=len(context)
+            )
+        wishes = _wishes_of(asked)
+        limits = None if wishes.budget_usd is None else Limits(usd=wishes.budget_usd)
+        words, files = _content_of(message)
+        more: dict[str, Any] = {"attachments": files} if files else {}
+        chat = self._agent().chat(
+            f"{PREFIX}{context}",
+            model=wishes.model or self.model,
+            tenant=self.desk.id,
+            on_wait="return",
+            limits=limits,
+            **more,
+        )
+        return await self._start(context, chat.stream(words))
+
+    def _check(self, asked: Any) -> None:
+        message, config = asked.message, asked.configuration
+        if not message.message_id or message.role != a2a.Role.ROLE_USER:
+            raise InvalidRequest("the message", expected="a messageId, and the role ROLE_USER")
+        if asked.tenant not in ("", self.desk.id):
+            raise InvalidRequest(
+                "this is not that tenant's address", hint="Name the tenant by X-Artelier-Tenant."
+            )
+        if config.HasField("task_push_notification_config"):
+            raise fault.PushNotificationNotSupportedError(
+                "this server pushes nothing here; subscribe to the task"
+            )
+        modes = list(config.accepted_output_modes)
+        if modes and not any(one in MODES for one in modes):
+            raise fault.ContentTypeNotSupportedError(
+                "expected text/plain or application/json among the output modes"
+            )
+
+    async def _start(self, context: str, items: AsyncIterator[AgentEvent]) -> TurnFeed:
+        key: Key = (AGENT, self.desk.id, context)
+        feed = TurnFeed()
+        if (going := self.errands.at_work(key)) is not None and _feed_of(going).is_over:
+            await asyncio.wait({going.task}, timeout=LET_GO_S)  # its run has stopped, and it ends in a moment
+        self.errands.start(key, feed.drive(items), about=feed)
+        return feed
+
+    def _agent(self) -> AutonomousAgent:
+        return AutonomousAgent(
+            kernel=self.kernel, tools=list(self.desk.services.tools.values()), agent_id=AGENT
+        )
+
+    async def _answer(self, message: Any) -> TurnFeed:
+        """Give a task what it asks for, and let it go on."""
+        desk, run_id = self.desk, task_name(message.task_id)
+        run = await find_task(desk, run_id)
+        if message.context_id and message.context_id != context_of(run_id):
+            raise InvalidRequest("contextId is not that of the task", expected=context_of(run_id))
+        if is_final(run["status"]):
+            raise fault.UnsupportedOperationError(
+                "the task has ended; a message of the same contextId without a taskId begins the next"
+            )
+        asked = {one["step"] for one in run["approvals"]}
+        answers = [_answer_of(part) for part in message.parts[:PARTS_MAX]]
+        if not asked or not answers:
+            raise fault.UnsupportedOperationError(f"the task takes no message now: it is {run['status']}")
+        for answer in answers:
+            if answer.step not in asked:
+                raise InvalidRequest("no question of the task has this step", got=answer.step[:120])
+        for answer in answers:
+            await desk.approve(
+                run_id,
+                answer.step,
+                deny=answer.decision == "deny",
+                arguments=answer.arguments,
+                note=answer.note,
+                by=self.by,
+            )
+        row = await run_row(desk.services.store, desk.id, run_id)
+        job = Job.from_stored(await blob_json(desk.services, desk.id, row.settings))
+        wanted = Wanted(
+            run_id=run_id, model=job.model, prompt=job.prompt, tenant=desk.id, is_chat=True, on_wait="return"
+        )
+        feed = await self._start(context_of(run_id), stream_of(self._agent(), wanted))
+        feed.run_id = run_id
+        return feed
+
+    async def cancel(self, task_id: str) -> Any:
+        """Cancel a task, and return it. Errors: `TaskNotCancelableError` for one that has ended."""
+        run = await find_task(self.desk, task_id)
+        if is_final(run["status"]):
+            raise fault.TaskNotCancelableError(f"the task has ended: it is {run['status']}")
+        await self.desk.cancel(run["id"], by=self.by)
+        going = self.errands.at_work((AGENT, self.desk.id, context_of(run["id"])))
+        if going is not None and _feed_of(going).run_id == run["id"]:
+            await asyncio.wait({going.task}, timeout=LET_GO_S)
+        return task_of(await find_task(self.desk, task_id))
+
+    async def stream(self, feed: TurnFeed) -> AsyncGenerator[Any]:
+        """Yield a turn's task, its reply piece by piece, and its state at the end of the work at hand."""
+        run_id = await feed.begun()
+        yield a2a.StreamResponse(task=task_of(await find_task(self.desk, run_id)))
+        number, sent = -1, ""
+        while True:
+            news, is_over = feed.news, feed.is_over
+            if feed.text and (feed.number, feed.text) != (number, sent):
+                is_same = feed.number == number
+                piece = feed.text[len(sent) :] if is_same else feed.text
+                number, sent = feed.number, feed.text
+                yield _piece(run_id, piece, append=is_same)
+            elif is_over:
+                break
+            else:
+                await news.wait()
+        run = await find_task(self.desk, run_id)
+        if (text := text_of(run)) and text != sent:
+            yield _piece(run_id, text, append=False, is_last=True)
+        yield _state(run)
+
+    async def follow(self, task_id: str) -> AsyncGenerator[Any]:
+        """Yield a task as it is, and each state that it comes to, up to its end. Errors: `NotFound`;
+        `UnsupportedOperationError` for one that has ended.
+        """
+        run = await find_task(self.desk, task_id)
+        if is_final(run["status"]):
+            raise fault.UnsupportedOperationError(
+                f"the task has ended: it is {run['status']}; GetTask shows it"
+            )
+        going = self.errands.at_work((AGENT, self.desk.id, context_of(run["id"])))
+        if going is not None and _feed_of(going).run_id == run["id"]:
+            async with aclosing(self.stream(_feed_of(going))) as items:
+                async for item in items:
+                    yield item
+            return
+        yield a2a.StreamResponse(task=task_of(run))
+        loop, store = asyncio.get_running_loop(), self.desk.services.store
+        came, known = asyncio.Event(), run["status"]
+
+        def on_commit(position: int, abroad: bool) -> None:
+            with suppress(RuntimeError):  # the loop was closed in between
+                loop.call_soon_threadsafe(came.set)
+
+        unlisten = store.listen(on_commit)
+        try:
+            while not is_final(known):
+                row = await run_row(store, self.desk.id, task_id)
+                if row.status == known:
+                    await came.wait()
+                    came.clear()
+                    continue
+                is_news = STATES[RunStatus(row.status)] != STATES[RunStatus(known)]
+                known = row.status
+                if is_final(known):
+                    run = await find_task(self.desk, task_id)
+                    if text := text_of(run):
+                        yield _piece(task_id, text, append=False, is_last=True)
+                    yield _state(run)
+                elif is_news:
+                    yield _state(await find_task(self.desk, task_id))
+        finally:
+            unlisten()
+
+
+def _feed_of(errand: Errand) -> TurnFeed:
+    assert isinstance(errand.about, TurnFeed)
+    return errand.about
+
+
+def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> Any:
+    artifact = a2a.Artifact(
+        artifact_id=REPLY, name="Reply", parts=[a2a.Part(text=text, media_type="text/plain")]
+    )
+    return a2a.StreamResponse(
+        artifact_update=a2a.TaskArtifactUpdateEvent(
+            task_id=run_id,
+            context_id=context_of(run_id),
+            artifact=artifact,
+            append=append,
+            last_chunk=is_last,
+        )
+    )
+
+
+def _state(run: Any) -> Any:
+    task = task_of(run, history=0, has_artifacts=False)
+    return a2a.StreamResponse(
+        status_update=a2a.TaskStatusUpdateEvent(
+            task_id=run["id"], context_id=context_of(run["id"]), status=status_of(run), metadata=task.metadata
+        )
+    )
+
+
+def _wishes_of(asked: Any) -> Wishes:
+    """Return what a request wishes beside its words. Errors: `InvalidRequest`."""
+    given: Any = MessageToDict(asked.metadata).get("artelier") or {}
+    try:
+        wishes = Wishes.model_validate(given)
+    except ValidationError as error:
+        raise _misfit(error, "metadata.artelier", "model and budget_usd, both texts") from None
+    if wishes.budget_usd is not None:
+        parse_usd(wishes.budget_usd)
+    return wishes
+
+
+def _misfit(error: ValidationError, what: str, expected: str) -> InvalidRequest:
+    found = error.errors(include_input=False, include_url=False)[:5]
+    named = [f"{'.'.join(str(step)[:80] for step in one['loc'])}: {one['msg']}" for one in found]
+    return InvalidRequest(f"{what}: " + "; ".join(named)[:500], expected=expected)
+
+
+def _content_of(message: Any) -> tuple[str, tuple[bytes, ...]]:
+    """Return the words and the files of a message.
+
+    Errors: `InvalidRequest`; `ContentTypeNotSupportedError` for what is neither.
+    """
+    if len(message.parts) > PARTS_MAX:
+        raise InvalidRequest("too many parts", expected=f"at most {PARTS_MAX}", got=len(message.parts))
+    words: list[str] = []
+    files: list[bytes] = []
+    for part in message.parts:
+        kind = part.WhichOneof("content")
+        if kind == "text":
+            words.append(part.text)
+        elif kind == "data":
+            words.append(msgspec.json.encode(MessageToDict(part.data)).decode())
+        elif kind == "raw":
+            files.append(part.raw)
+        else:
+            raise fault.ContentTypeNotSupportedError(
+                "a part by its address is not fetched here; send its bytes as raw"
+                if kind
+                else "a part is empty"
+            )
+    if len(files) > FILES_MAX:
+        raise InvalidRequest("too many files", expected=f"at most {FILES_MAX}", got=len(files))
+    return said_text("\n".join(words)), tuple(files)
+
+
+def _answer_of(part: Any) -> Answer:
+    """Return an answer to a question. Errors: `InvalidRequest` for a part that is none."""
+    expected = 'a data part {"step": ..., "decision": "approve" or "deny"}'
+    if part.WhichOneof("content") != "data":
+        raise InvalidRequest("the task asks for a decision, and words are none", expected=expected)
+    try:
+        return Answer.model_validate(MessageToDict(part.data))
+    except ValidationError as error:
+        raise _misfit(error, "the answer", expected) from None
