@@ -23,6 +23,7 @@ ALLOWED: dict[str, str] = {
         operations/lore/character_cards.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
+        server/a2a/protocol.py:read_request msgspec.json.decode
         server/agui/agent_turn.py:_content_of msgspec.json.decode
         webhooks/reception.py:_read msgspec.json.decode
         webhooks/reception.py:<module> msgspec.json.Decoder

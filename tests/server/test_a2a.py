@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,14 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils import errors as fault
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
 from artelier import ModelReply, ToolCall
 from artelier.app import Kernel
 from artelier.kernel import Policy
+from artelier.kernel.policy import Workspaces
+from artelier.ports.model import Price
 from artelier.server.app import create_app
 from artelier.server.security.program_tokens import ProgramTokens
 from artelier.server.settings import ServerSettings
@@ -78,7 +81,14 @@ async def served(path: Path, *replies: Any, **more: Any) -> AsyncIterator[Served
     token = ProgramTokens(file).add("test", now_us=1)
     model = more.pop("model", None) or ScriptedModel(list(replies))
     policy = Policy(approve_risk="high", backoff_s=0)
-    kernel = Kernel.open(path / "state.db", models=model, tools=[send_mail], policy=policy, environ={})
+    kernel = Kernel.open(
+        path / "state.db",
+        models=model,
+        tools=[send_mail],
+        policy=policy,
+        environ={},
+        workspaces=more.pop("workspaces", None),
+    )
     settings = {"has_worker": False, "secret_file": path / "sessions", "model": MODEL, **more}
     try:
         app = create_app(kernel, settings=ServerSettings(tokens_file=file, **settings))
@@ -113,6 +123,10 @@ async def all_of(client: Client, asked: SendMessageRequest) -> list[StreamRespon
 async def task_from(client: Client, asked: SendMessageRequest) -> Task:
     [only] = await all_of(client, asked)
     return only.task
+
+
+def facts_of(task: Task) -> Any:
+    return MessageToDict(task.metadata)["artelier"]
 
 
 def reply_of(task: Task) -> str:
@@ -197,7 +211,7 @@ def test_words_before_a_call_of_a_tool_are_not_the_reply(tmp_path: Path) -> None
             end = items[-1].status_update.status
             assert end.state == S.TASK_STATE_INPUT_REQUIRED
             task = await client.get_task(GetTaskRequest(id=items[0].task.id))
-            [question] = dict(task.metadata)["artelier"]["questions"]
+            [question] = facts_of(task)["questions"]
             answer = data(step=question["step"], decision="approve")
             more = await all_of(client, said("", answer, task_id=task.id))
 
@@ -215,7 +229,7 @@ def test_a_denial_reaches_the_model_and_words_decide_nothing(tmp_path: Path) -> 
             client = await made.client(streaming=False)
             task = await task_from(client, said("Write to Bob."))
             assert task.status.state == S.TASK_STATE_INPUT_REQUIRED
-            [question] = dict(task.metadata)["artelier"]["questions"]
+            [question] = facts_of(task)["questions"]
 
             with pytest.raises(fault.InvalidParamsError, match="decision"):
                 await task_from(client, said("Yes, do it.", task_id=task.id))
@@ -313,6 +327,24 @@ def test_another_process_goes_on_with_a_task_that_waited(tmp_path: Path) -> None
     play(second(asyncio.run(first())))
 
 
+def test_the_agent_reads_the_workspace_of_its_tenant(tmp_path: Path) -> None:
+    async def main() -> None:
+        folder = tmp_path / "desk"
+        folder.mkdir()
+        (folder / "note.txt").write_text("The answer is seven.")
+        workspaces = Workspaces(default=str(folder))
+        replies = (tool_call("read_file", {"path": "note.txt"}), "Seven.")
+        async with served(tmp_path, *replies, workspaces=workspaces) as made:
+            done = await task_from(await made.client(streaming=False), said("What is the answer?"))
+
+            assert reply_of(done) == "Seven."
+            assert "The answer is seven." in made.house.model.requests[1].messages[-1].text
+            names = {one.name for one in made.house.model.requests[0].tools}
+            assert {"read_file", "send_mail"} <= names
+
+    play(main())
+
+
 def test_a_budget_holds_a_task_and_a_wrong_wish_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(tmp_path, "Hello.") as made:
@@ -320,6 +352,7 @@ def test_a_budget_holds_a_task_and_a_wrong_wish_is_refused(tmp_path: Path) -> No
             for wish in ({"budget_usd": "much"}, {"budget": "1"}, {"model": 7}):
                 with pytest.raises(fault.InvalidParamsError):
                     await task_from(client, said("Hello?", metadata={"artelier": wish}))
+            made.house.model.price = Price(input=Decimal(1_000), output=Decimal(1_000))
             held = await task_from(client, said("Hello?", metadata={"artelier": {"budget_usd": "0.000001"}}))
             assert held.status.state != S.TASK_STATE_COMPLETED
             assert not made.house.model.requests

@@ -7,7 +7,7 @@ A message to a task that waits answers what it asks. The work goes on without th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -20,6 +20,7 @@ from google.protobuf.json_format import MessageToDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artelier.agents.autonomous import AutonomousAgent
+from artelier.agents.launch import tools_of
 from artelier.agents.run_config import Job, Wanted
 from artelier.agents.stream import ModelAnswered, stream_of
 from artelier.app import Kernel, TenantKernel
@@ -31,6 +32,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import RunStatus
 from artelier.log import Event
+from artelier.loops.cycle import host_tools
 from artelier.money import parse_usd
 from artelier.ports.model import Delta
 from artelier.server.a2a.tasks import (
@@ -172,12 +174,14 @@ class TaskDesk:
         limits = None if wishes.budget_usd is None else Limits(usd=wishes.budget_usd)
         words, files = _content_of(message)
         more: dict[str, Any] = {"attachments": files} if files else {}
-        chat = self._agent().chat(
+        workspace = self.desk.services.workspaces.root(self.desk.id)
+        chat = self._agent(workspace, host_tools(self.desk.services)).chat(
             f"{PREFIX}{context}",
             model=wishes.model or self.model,
             tenant=self.desk.id,
             on_wait="return",
             limits=limits,
+            workspace=workspace,
             **more,
         )
         return await self._start(context, chat.stream(words))
@@ -208,10 +212,12 @@ class TaskDesk:
         self.errands.start(key, feed.drive(items), about=feed)
         return feed
 
-    def _agent(self) -> AutonomousAgent:
-        return AutonomousAgent(
-            kernel=self.kernel, tools=list(self.desk.services.tools.values()), agent_id=AGENT
-        )
+    def _agent(self, workspace: str, tools: Sequence[str]) -> AutonomousAgent:
+        """Return the agent, with the tools that the same run has in any other process."""
+        services = self.desk.services
+        given = tools_of(services, self.desk.id, workspace, host_tools=tools)
+        ports = list(services.tools.values()) if given is None else given
+        return AutonomousAgent(kernel=self.kernel, tools=ports, agent_id=AGENT)
 
     async def _answer(self, message: Any) -> TurnFeed:
         """Give a task what it asks for, and let it go on."""
@@ -244,7 +250,9 @@ class TaskDesk:
         wanted = Wanted(
             run_id=run_id, model=job.model, prompt=job.prompt, tenant=desk.id, is_chat=True, on_wait="return"
         )
-        feed = await self._start(context_of(run_id), stream_of(self._agent(), wanted))
+        feed = await self._start(
+            context_of(run_id), stream_of(self._agent(job.workspace, job.host_tools), wanted)
+        )
         feed.run_id = run_id
         return feed
 
