@@ -71,8 +71,9 @@ newest: setup ## Run the sandbox's tests on the newest releases of what it stand
 bench: setup ## Print the table of benchmarks
 	@.venv/bin/artelier bench
 
-docs: setup ## Write the generated pages of docs/
+docs: setup ## Write the generated pages of docs/, and build the site in .tools/site
 	@.venv/bin/python -m tests.pages
+	@.venv/bin/zensical build --clean --strict
 
 clean: ## Remove what setup and the tools made; runs in .artelier stay
 	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist $(WEB) web/node_modules

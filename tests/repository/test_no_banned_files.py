@@ -22,7 +22,7 @@ LEAVINGS = (
 ROOT_NAMES = {
     *(".ci", ".gitattributes", ".gitignore", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md"),
     *("LICENSE", "Makefile", "README.md", "SECURITY.md", "bench", "deploy", "docs", "examples"),
-    *("lab", "pyproject.toml", "src", "tests", "uv.lock", "web"),
+    *("lab", "pyproject.toml", "src", "tests", "uv.lock", "web", "zensical.toml"),
 }
 """What may stand at the top. A plan, a scratch file or a second way to build has no place there."""
 
