@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,12 +37,15 @@ from artelier import ModelReply, ToolCall
 from artelier.app import Kernel
 from artelier.kernel import Policy
 from artelier.kernel.policy import Workspaces
+from artelier.ports.media import MediaRules
 from artelier.ports.model import Price
 from artelier.server.app import create_app
 from artelier.server.security.program_tokens import ProgramTokens
 from artelier.server.settings import ServerSettings
-from artelier.testing import ScriptedModel, tool_call
+from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
+from artelier.tokens.media_rules import IMAGES
 from artelier.tools import tool
+from tests.media.samples import png
 from tests.server.house import House, on_a_port, until
 
 S = TaskState
@@ -343,6 +347,65 @@ def test_the_agent_reads_the_workspace_of_its_tenant(tmp_path: Path) -> None:
             assert {"read_file", "send_mail"} <= names
 
     play(main())
+
+
+def test_a_picture_is_shown_to_a_model_that_sees_and_to_no_other(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = ScriptedMediaModel(["A square."], rules=MediaRules(types=IMAGES, bound=lambda medium: 1_000))
+        picture = Part(raw=png(), media_type="image/png")
+        async with served(tmp_path, model=model) as made:
+            done = await task_from(await made.client(streaming=False), said("What is this?", picture))
+            assert reply_of(done) == "A square."
+            assert model.media[0] == (png(),)
+            assert b"iVBOR" not in model.requests[0].canonical()
+        async with served(tmp_path, "A square.") as made:
+            client = await made.client(streaming=False)
+            blind = await task_from(client, said("What is this?", picture))
+            assert blind.status.state == S.TASK_STATE_FAILED
+            assert "takes no image/png" in blind.status.message.parts[0].text
+            with pytest.raises(fault.InvalidParamsError, match="no image"):
+                await task_from(client, said("And this?", Part(raw=b"no picture")))
+            assert not made.house.model.requests
+
+    play(main())
+
+
+def test_without_the_extra_both_addresses_say_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as made:
+            find = importlib.util.find_spec
+            monkeypatch.setattr(
+                importlib.util, "find_spec", lambda name: None if name == "a2a" else find(name)
+            )
+            for answer in (
+                await made.http.get("/.well-known/agent-card.json"),
+                await made.http.post(PATH, json={**CALL, "method": "ListTasks"}),
+            ):
+                assert answer.status_code == 404
+                assert "artelier[a2a]" in answer.json()["error"]["hint"]
+
+    play(main())
+
+
+def test_who_approves_in_mission_control_lets_the_worker_finish_the_task(tmp_path: Path) -> None:
+    async def main() -> None:
+        replies = (tool_call("send_mail", {"to": "bob"}), "It is sent.")
+        async with served(tmp_path, *replies, has_worker=True) as made:
+            client = await made.client(streaming=False)
+            task = await task_from(client, said("Write to Bob."))
+            [asked] = await made.house.desk.approvals(task.id)
+            await made.house.desk.approve(task.id, asked["step"], by="operator")
+            await until(lambda: has_ended(made, task.id))
+
+            assert reply_of(await client.get_task(GetTaskRequest(id=task.id))) == "It is sent."
+
+    play(main())
+
+
+async def has_ended(made: Served, run_id: str) -> bool:
+    return (await made.house.desk.show(run_id))["status"] == "completed"
 
 
 def test_a_budget_holds_a_task_and_a_wrong_wish_is_refused(tmp_path: Path) -> None:
