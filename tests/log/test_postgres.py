@@ -409,3 +409,20 @@ def test_a_mission_and_what_people_look_at_it_with(address: str, tmp_path: Path)
     answers = [look.communicate()[0] for look in looks]
     assert [words for words, look in zip(LOOKS, looks, strict=True) if look.returncode] == [], answers
     assert verify_place(address, VIEWS).findings == []
+
+
+def test_a_world_passes_the_same_ticks_over_both_engines(address: str, tmp_path: Path) -> None:
+    hashes: list[str] = []
+    for place in (address, str(tmp_path / "state.db")):
+        for words in (
+            ("new", "market", "--seed", "7"),
+            ("run", "market", "--ticks", "3"),
+            ("fork", "market", "--at", "2", "--id", "branch"),
+        ):
+            world = _artelier(place, "world", *words, cwd=tmp_path)
+            said, _ = world.communicate()
+            assert world.returncode == 0, said
+        hashes.append(_artelier(place, "world", "hash", "market", cwd=tmp_path).communicate()[0])
+
+    assert hashes[0] == hashes[1]
+    assert verify_place(address, VIEWS).findings == []

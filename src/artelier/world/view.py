@@ -290,7 +290,7 @@ def show_act(event: Applied, tx: Tx) -> None:
     tx.execute(
         "UPDATE world_agents SET last_tick = ?, last_action = ?, last_ok = ?, last_result = ?,"
         " last_source = ?, failures = CASE WHEN ? THEN 0 ELSE failures + 1 END,"
-        " ticks_in_state = ticks_in_state + (state IS NOT NULL)"
+        " ticks_in_state = ticks_in_state + iif(state IS NOT NULL, 1, 0)"
         " WHERE tenant = ? AND space = ? AND agent = ?",
         (event.at_us, act.action, int(ok), result, act.source, int(ok), *event.stream[:2], event.actor),
     )
@@ -303,7 +303,7 @@ def _count_usage(event: Applied, tx: Tx, agent: str, tokens: int) -> None:
     tx.execute(
         "INSERT INTO world_usage VALUES (?, ?, ?, ?, 1, ?)"
         " ON CONFLICT(tenant, space, agent, tick)"
-        " DO UPDATE SET calls = calls + 1, tokens = tokens + excluded.tokens",
+        " DO UPDATE SET calls = world_usage.calls + 1, tokens = world_usage.tokens + excluded.tokens",
         (*event.stream[:2], agent, event.at_us, tokens),
     )
 
@@ -368,7 +368,7 @@ def show_charged(event: Applied, tx: Tx) -> None:
             tx.execute(
                 "INSERT INTO world_paid VALUES (?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT(tenant, space, account, asset, agent, step)"
-                " DO UPDATE SET moved = moved + excluded.moved",
+                " DO UPDATE SET moved = world_paid.moved + excluded.moved",
                 (tenant, space, account, asset, event.stream.id, data.step, moved),
             )
 
@@ -564,7 +564,7 @@ def show_use(event: Applied, tx: Tx) -> None:
         return
     tx.execute(
         "INSERT INTO world_uses VALUES (?, ?, ?, ?, 1, ?) ON CONFLICT(tenant, space, artifact, user)"
-        " DO UPDATE SET times = times + 1, used = excluded.used",
+        " DO UPDATE SET times = world_uses.times + 1, used = excluded.used",
         (tenant, space, artifact, user, event.at_us),
     )
 
@@ -576,7 +576,7 @@ def show_fee(event: Applied, tx: Tx) -> None:
     if fee := fee_of(data):
         tx.execute(
             "INSERT INTO world_fees VALUES (?, ?, ?, ?) ON CONFLICT(tenant, space, payer)"
-            " DO UPDATE SET amount = amount + excluded.amount",
+            " DO UPDATE SET amount = world_fees.amount + excluded.amount",
             (*event.stream[:2], data.payer, fee),
         )
 

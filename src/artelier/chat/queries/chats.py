@@ -166,7 +166,7 @@ async def list_chats(
     limit = max(1, min(limit, PAGE_MAX))
     rows = await store.query(
         "SELECT chat, branches, runs, opened_us, changed_us, archived, title FROM chats"
-        " WHERE tenant = ? AND chat > ? AND deleted = 0 AND (? IS NULL OR archived = ?)"
+        " WHERE tenant = ? AND chat > ? AND deleted = 0 AND (CAST(? AS INTEGER) IS NULL OR archived = ?)"
         " ORDER BY chat LIMIT ?",
         (tenant, after or "", archived, archived, limit + 1),
     )

@@ -161,8 +161,9 @@ async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doo
 async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
     """Return the nodes of the turns that a branch shows and no other. Cost: O(turns of the branches)."""
     rows = await store.query(
-        "WITH RECURSIVE up(node, parent, turn, own) AS (SELECT n.node, n.parent, n.turn, b.name = ?"
-        " FROM chat_branches b JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head WHERE b.chat = ?"
+        "WITH RECURSIVE up(node, parent, turn, own) AS (SELECT n.node, n.parent, n.turn,"
+        " iif(b.name = ?, 1, 0) FROM chat_branches b JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
+        " WHERE b.chat = ?"
         " UNION SELECT n.node, n.parent, n.turn, up.own FROM up JOIN chat_nodes n ON n.chat = ?"
         " AND n.node = up.parent)"
         " SELECT turn FROM up GROUP BY turn HAVING min(own) = 1 ORDER BY turn LIMIT 1",
@@ -367,7 +368,8 @@ async def in_scope(store: Store, node: Node | None, scope: str) -> Node | None:
     if node is None:
         return None
     rows = await store.query(
-        "WITH RECURSIVE up(node, scope, other) AS (SELECT ?, ?, ? UNION ALL"
+        "WITH RECURSIVE up(node, scope, other) AS (SELECT CAST(? AS INTEGER),"
+        " CAST(? AS TEXT), CAST(? AS INTEGER) UNION ALL"
         " SELECT n.node, n.scope, n.other FROM up JOIN chat_nodes n"
         f" ON n.chat = ? AND n.node = up.other WHERE up.scope <> ?) {_NODES} FROM up"
         " JOIN chat_nodes n ON n.chat = ? AND n.node = up.node WHERE up.scope = ?",

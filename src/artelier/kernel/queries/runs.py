@@ -209,7 +209,7 @@ async def drift_forks(store: Store, tenant: str, low: str, high: str) -> list[st
     rows = await store.query(
         "SELECT r.run FROM runs r JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
         " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
-        " AND json_extract(e.data, '$.drift')",
+        " AND CAST(json_extract(e.data, '$.drift') AS TEXT) IN ('1', 'true')",
         (tenant, low, high),
     )
     return [run for (run,) in rows]

@@ -260,7 +260,8 @@ async def spoken_runs(
     # Of an imported run, the key is a row in the store that it came from.
     rows = await store.query(
         f"SELECT {', '.join(SpokenRun._fields)} FROM runs r WHERE tenant = ? AND agent = ?"
-        " AND (? IS NULL OR NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id AND (k.key_id <> ? OR EXISTS"
+        " AND (CAST(? AS INTEGER) IS NULL OR NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id"
+        " AND (k.key_id <> ? OR EXISTS"
         " (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run))))"
         " ORDER BY id DESC LIMIT ?",
         (tenant, agent, subject, subject, limit),

@@ -148,7 +148,8 @@ async def shown_offers(
         " ROW_NUMBER() OVER (PARTITION BY buyer_only ORDER BY n DESC) AS place FROM (SELECT *,"
         " ROW_NUMBER() OVER (PARTITION BY buyer_only, seller ORDER BY n DESC) AS own"
         " FROM world_offers WHERE tenant = ? AND space = ? AND status = 'open') WHERE own <= ?)"
-        " WHERE place <= CASE buyer_only WHEN '' THEN ? ELSE ? END ORDER BY n DESC",
+        " WHERE place <= CASE buyer_only WHEN '' THEN CAST(? AS INTEGER) ELSE CAST(? AS INTEGER) END"
+        " ORDER BY n DESC",
         (tenant, space, of_one, to_all, to_one),
     )
     return [ShownOffer(*row) for row in rows]

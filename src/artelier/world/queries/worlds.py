@@ -323,7 +323,7 @@ async def settled_balances(
 
 _REACHES = """
 WITH RECURSIVE halved(stream, low, high) AS (
-  SELECT s.stream_id, 0, (SELECT max(e.seq) FROM event_log e WHERE e.stream_id = s.stream_id)
+  SELECT s.stream_id, CAST(0 AS INTEGER), (SELECT max(e.seq) FROM event_log e WHERE e.stream_id = s.stream_id)
     FROM event_streams s WHERE s.tenant = ? AND s.space = ?
   UNION ALL
   SELECT h.stream, iif(e.at_us <= ?, e.seq, h.low), iif(e.at_us <= ?, h.high, e.seq - 1)
