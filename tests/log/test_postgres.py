@@ -15,10 +15,12 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from artelier.app import VIEWS
+from artelier.cli.doctor.store_checks import check_server
 from artelier.errors import (
     ArtelierError,
     CorruptStore,
@@ -34,6 +36,9 @@ from artelier.log.places import label_of, open_store, verify_place
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_server import PostgresServer, shared_server
+
+if TYPE_CHECKING:
+    from artelier.log.postgres.store import ServerFacts
 
 ROOT = Path(__file__).parents[2]
 SALES = ROOT / "examples/data/sales"
@@ -52,7 +57,7 @@ def address(server: PostgresServer) -> str:
     return server.make_database()
 
 
-def tell(address: str, story: Callable[[Store], Awaitable[None]]) -> None:
+def tell(address: str, story: Callable[[Store], Awaitable[object]]) -> None:
     async def run() -> None:
         with closing(open_store(address, (TALLY,))) as store:
             await story(store)
@@ -392,7 +397,6 @@ LOOKS = (
     ("schedule", "list"),
     ("tenants", "list"),
     ("memory", "list"),
-    ("doctor",),
     ("gc", "--dry-run"),
     ("head",),
 )
@@ -426,3 +430,115 @@ def test_a_world_passes_the_same_ticks_over_both_engines(address: str, tmp_path:
 
     assert hashes[0] == hashes[1]
     assert verify_place(address, VIEWS).findings == []
+
+
+# Notices of commits
+
+
+async def _wait_for(told: asyncio.Event) -> None:
+    async with asyncio.timeout(20):
+        await told.wait()
+    told.clear()
+
+
+def test_a_commit_of_another_process_is_told_and_not_waited_for(
+    server: PostgresServer, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No store looks by itself in time, so that whatever it learns, the server has said."""
+    monkeypatch.setattr("artelier.log.writer.POLL_S", 3_600.0)
+
+    async def story() -> None:
+        with closing(open_store(address, (TALLY,))) as one, closing(open_store(address, (TALLY,))) as two:
+            loop, told = asyncio.get_running_loop(), asyncio.Event()
+
+            def hear(position: int, abroad: bool) -> None:
+                loop.call_soon_threadsafe(told.set)
+
+            two.listen(hear)
+            for number in range(3):
+                await one.append(batch("run:a", number))
+                await _wait_for(told)
+            server.execute(
+                address,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+                " AND datname = current_database()",
+            )
+            await one.append(batch("run:a", 3))
+            await _wait_for(told)  # by the connection that takes the place of the one that was cut
+            assert await total(two, "run:a") == 6
+
+    asyncio.run(story())
+
+
+def test_a_store_that_is_closed_leaves_no_connection(server: PostgresServer, address: str) -> None:
+    import psycopg
+
+    tell(address, lambda store: store.root())
+
+    name = address.partition("?")[0].rpartition("/")[2]
+    with psycopg.connect(server.address("postgres"), autocommit=True) as db:
+        for _ in range(200):  # a server process takes a moment to end
+            left = db.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (name,)).fetchone()
+            if left == (0,):
+                return
+            db.execute("SELECT pg_sleep(0.05)")
+    raise AssertionError(f"{left} connections are left")
+
+
+# What `doctor` says of a server
+
+
+def test_doctor_refuses_a_server_that_forgets(address: str, tmp_path: Path) -> None:
+    """That of these tests does, because what it holds dies with the machine."""
+    made = _artelier(address, "db", "migrate", cwd=tmp_path)
+    assert made.wait() == 0
+    made.communicate()
+
+    doctor = _artelier(address, "doctor", cwd=tmp_path)
+    said, _ = doctor.communicate()
+
+    assert doctor.returncode != 0
+    assert "fsync is off" in said
+
+
+def test_doctor_has_nothing_to_say_of_a_sound_server(server: PostgresServer, tmp_path: Path) -> None:
+    sound = PostgresServer(server.binaries, {"listen_addresses": "", "max_connections": "20"})
+    try:
+        address = sound.make_database()
+        made = _artelier(address, "db", "migrate", cwd=tmp_path)
+        made.communicate()
+        assert made.returncode == 0
+
+        said, _ = _artelier(address, "doctor", "--json", cwd=tmp_path).communicate()
+    finally:
+        sound.close()
+
+    assert "PostgreSQL 18" in said
+    assert "fsync" not in said
+    assert "connections left" in said
+
+
+def _facts(changes: dict[str, Any]) -> ServerFacts:
+    pytest.importorskip("psycopg")
+    from artelier.log.postgres.store import ServerFacts
+
+    sound = ServerFacts(180000, True, "on", True, 0, 50, 1_000_000_000)
+    return sound._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"version": 140010}, "15 or newer"),
+        ({"synchronous_commit": "off"}, "synchronous_commit is off"),
+        ({"is_writing_full_pages": False}, "full_page_writes is off"),
+        ({"asynchronous_standbys": 2}, "2 standbys are asynchronous"),
+        ({"connections_left": 2}, "2 connections are left"),
+        ({"at_us": 1_600_000_000}, "600 s ahead of"),
+        ({"at_us": 400_000_000}, "600 s behind"),
+    ],
+)
+def test_each_weakness_of_a_server_is_named(facts: dict[str, Any], said: str) -> None:
+    (finding,) = check_server(_facts(facts), 1_000_000_000)
+
+    assert said in finding.said

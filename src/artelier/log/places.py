@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from artelier.log.blobs import Sealer
     from artelier.log.contract import FaultHook, Report, Store, View
     from artelier.log.database import Database
+    from artelier.log.postgres.store import ServerFacts
 
 ADDRESSES = ("postgresql://", "postgres://")
 """The beginnings of a name that is an address of PostgreSQL."""
@@ -97,6 +98,11 @@ def verify_place(
     from artelier.log.sqlite.verify import verify_store
 
     return verify_store(file_of(place), views, head=head, sealer=sealer)
+
+
+def read_server_facts(address: str) -> ServerFacts:
+    """Return what the server at an address says of itself. Errors: those of connecting."""
+    return _postgres().read_server_facts(address)
 
 
 def snapshot_place(place: str | Path) -> AbstractContextManager[Database]:

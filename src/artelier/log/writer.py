@@ -159,6 +159,8 @@ class Writer:
         self._queue: deque[_WriterJob] = deque()
         self._wake = threading.Condition(threading.Lock())
         self._stopping = False
+        self._is_told = False
+        """Another process is said to have committed since this one looked."""
         self._heads: dict[Stream, _StreamHead] = {}
         self._leases: dict[Stream, int] = {}
         self._on_keys = on_keys
@@ -219,6 +221,12 @@ class Writer:
                 self._wake.notify()
         return [job.future for job in jobs]
 
+    def look(self) -> None:
+        """Look for commits of other processes now, not at the next poll."""
+        with self._wake:
+            self._is_told = True
+            self._wake.notify()
+
     def stop(self) -> None:
         with self._wake:
             self._stopping = True
@@ -241,7 +249,9 @@ class Writer:
             if not self._queue:
                 if self._stopping:
                     return None
-                self._wake.wait(POLL_S)
+                if not self._is_told:
+                    self._wake.wait(POLL_S)
+                self._is_told = False
             if self._last_group >= LINGER_FROM and not self._stopping:
                 self._wake.wait_for(self._is_full, LINGER_S)
             queue = self._queue

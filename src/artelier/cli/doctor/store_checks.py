@@ -12,14 +12,22 @@ from artelier.cli.call import CliCall
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.log.blobs import SECRET_BYTES
-from artelier.log.places import exists, file_of, is_address
+from artelier.log.places import exists, file_of, is_address, read_server_facts
 from artelier.log.queries import has_wrapped_keys, held_leases, newest_at_us
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
+    from artelier.log.postgres.store import ServerFacts
 
 AHEAD_US_MAX = 5_000_000
 """An event so far in the future was written under another clock."""
+
+
+CONNECTIONS_EACH = 3
+"""Connections of a process: one writes, one reads, one listens."""
+
+VERSION_MIN = 150_000
+"""The oldest PostgreSQL that a store was tried with."""
 
 
 class Looked(NamedTuple):
@@ -64,6 +72,8 @@ def _check_open(call: CliCall) -> Looked:
     async def look() -> Looked:
         async with call.kernel() as kernel:
             found = [await _database(kernel, call), await _leases(kernel), await _clock(kernel)]
+            if is_address(call.database):
+                found += check_server(read_server_facts(call.database), kernel.services.clock.now_us())
             return Looked(found, is_sealed=await has_wrapped_keys(kernel.store, secret_bytes=SECRET_BYTES))
 
     try:
@@ -104,6 +114,41 @@ async def _clock(kernel: Kernel) -> Finding:
         return Finding("clock", OK, "no event is of the future")
     said = f"the newest event is {ahead_us / 1e6:,.0f} s ahead of this machine's clock"
     return Finding("clock", NOTE, f"{said}: set it, or waits last longer")
+
+
+def check_server(facts: ServerFacts, now_us: int) -> list[Finding]:
+    """Return what is wrong with a database server; a single line if nothing is."""
+    wrong: list[str] = []
+    notes: list[str] = []
+    if facts.version < VERSION_MIN:
+        wrong.append(f"PostgreSQL {facts.version // 10_000} is too old: 15 or newer is needed")
+    if not facts.is_fsync_on:
+        wrong.append("fsync is off: what was committed is lost when the machine fails; set fsync = on")
+    if facts.synchronous_commit == "off":
+        wrong.append(
+            "synchronous_commit is off: the newest commits are lost when the server fails; set it on"
+        )
+    if not facts.is_writing_full_pages:
+        wrong.append("full_page_writes is off: a torn page damages the database; set full_page_writes = on")
+    if facts.asynchronous_standbys:
+        notes.append(
+            f"{facts.asynchronous_standbys} standbys are asynchronous: one that takes over may lack commits,"
+            " and processes that saw them then stop with history_lost"
+        )
+    if facts.connections_left < CONNECTIONS_EACH:
+        notes.append(
+            f"{max(0, facts.connections_left)} connections are left, and a process takes {CONNECTIONS_EACH}:"
+            " raise max_connections"
+        )
+    if abs(apart_us := facts.at_us - now_us) > AHEAD_US_MAX:
+        way = "ahead of" if apart_us > 0 else "behind"
+        notes.append(f"its clock is {abs(apart_us) / 1e6:,.0f} s {way} this machine's: set them")
+    found = [
+        *(Finding("server", WRONG, one) for one in wrong),
+        *(Finding("server", NOTE, one) for one in notes),
+    ]
+    said = f"PostgreSQL {facts.version // 10_000}, {facts.connections_left} connections left"
+    return found or [Finding("server", OK, said)]
 
 
 def _vault(call: CliCall, looked: Looked) -> Finding:

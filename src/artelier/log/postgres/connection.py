@@ -32,6 +32,9 @@ from artelier.log.postgres.dialect import translate
 SCHEMA = "artelier"
 """The schema that a store's tables stand in: a database may hold other things beside them."""
 
+COMMITTED = "artelier_committed"
+"""The channel on which processes learn of each other's commits."""
+
 CONNECT_TIMEOUT_S = 10
 LOCK_TIMEOUT_MS = 10_000
 """How long a writer waits for another process's transaction before `StoreLocked`."""
@@ -320,6 +323,7 @@ class PostgresDatabase:
 
     def commit(self) -> None:
         self.execute("UPDATE store_head SET commits = commits + 1")
+        self.execute(f"NOTIFY {COMMITTED}")  # reaches others once it is committed
         self.execute("COMMIT")
         try:
             self.flush()

@@ -1,7 +1,8 @@
 """The store on PostgreSQL: one order for the whole database, which a writer holds until its commit.
 
-Any number of processes on any machine may open one database. Each has two connections: one that writes, one
-that reads. What a store does with rows is in `log/database_store.py`.
+Any number of processes on any machine may open one database. Each has three connections: one that writes, one
+that reads, and one that is told of others' commits (`listener.py`). What a store does with rows is in
+`log/database_store.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager, suppress
+from typing import NamedTuple
 
 import psycopg
 
@@ -21,6 +23,7 @@ from artelier.log.contract import FaultHook, Report, Row, View
 from artelier.log.database import Database
 from artelier.log.database_store import DatabaseStore
 from artelier.log.postgres.connection import PostgresDatabase, connect, label_of, parse_address, store_error
+from artelier.log.postgres.listener import CommitListener
 from artelier.log.postgres.schema import SCHEMA_VERSION, prepare, read_version
 from artelier.log.sqlite.verify import open_scratch
 from artelier.log.verify import check_rows, note_damage
@@ -59,6 +62,12 @@ class PostgresStore(DatabaseStore):
             raise
         self._writing, self._reader = writing, reading
         self._start(writing, reading, versions=versions, schema_version=SCHEMA_VERSION)
+        self._listener = CommitListener(self._parameters, self._on_notice)
+
+    def _on_notice(self, processes: set[int]) -> None:
+        """Look at what others have committed. Runs on the listener's thread."""
+        if processes != {self._writing.db.info.backend_pid}:
+            self._writer.look()
 
     def _connect(self) -> psycopg.Connection[Row]:
         """Return a connection that sees what the views publish."""
@@ -104,6 +113,7 @@ class PostgresStore(DatabaseStore):
         await asyncio.to_thread(work)
 
     def _disconnect(self, *, holder: str) -> None:
+        self._listener.close()
         if holder:
             with suppress(psycopg.Error):  # then they end by time
                 self._writing.db.execute("DELETE FROM leases WHERE holder = $1", (holder,))
@@ -138,6 +148,37 @@ def open_connection(address: str) -> Generator[Database]:
             yield own
         except psycopg.Error as error:
             raise own.batch_error(error) or store_error(error) from error
+
+
+class ServerFacts(NamedTuple):
+    """The settings and the state of a server that decide what its commits are worth."""
+
+    version: int
+    """As in 160004."""
+    is_fsync_on: bool
+    synchronous_commit: str
+    is_writing_full_pages: bool
+    asynchronous_standbys: int
+    """Standbys that may lack the newest commits; 0 too if this user may not see them."""
+    connections_left: int
+    at_us: int
+    """The server's clock, in microseconds since the epoch."""
+
+
+_FACTS = (
+    "SELECT current_setting('server_version_num')::int, current_setting('fsync') = 'on',"
+    " current_setting('synchronous_commit'), current_setting('full_page_writes') = 'on',"
+    " (SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'),"
+    " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+    " - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+)
+
+
+def read_server_facts(address: str) -> ServerFacts:
+    """Return what a server says of itself. Errors: those of connecting."""
+    with open_connection(address) as db:
+        return ServerFacts(*db.only(_FACTS))
 
 
 def has_store(address: str) -> bool:
