@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from artelier.cli import exit_codes
-from artelier.cli.world import diff_view
+from artelier.cli.world import transfer
 from tests.cli.conftest import Shell
 
 RULES = """
@@ -211,7 +211,7 @@ def test_a_diff_of_different_ticks_says_so(village: Shell) -> None:
 
 def test_long_lists_of_a_diff_are_cut() -> None:
     ids = [f"poem_{n}" for n in range(12)]
-    cell = diff_view._rest({"owned": {"a": ids, "b": ["hat"]}, "actions": {"write": {"a": 1, "b": 0}}})
+    cell = transfer._rest({"owned": {"a": ids, "b": ["hat"]}, "actions": {"write": {"a": 1, "b": 0}}})
 
     assert cell == ("write 1/0, lost 12: poem_0, poem_1, poem_2, poem_3, poem_4, poem_5, ..., got hat")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from artelier.app import VIEWS
-from artelier.cli.doctor.store_checks import check_server
+from artelier.cli.doctor.checks import check_server
 from artelier.errors import (
     ArtelierError,
     CorruptStore,

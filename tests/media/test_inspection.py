@@ -7,8 +7,7 @@ import zlib
 
 import pytest
 
-from artelier.artifacts.media.headers import BrokenMedium
-from artelier.artifacts.media.inspection import inspect_medium
+from artelier.artifacts.media.inspection import BrokenMedium, inspect_medium
 from artelier.errors import InvalidRequest
 from tests.media.samples import gif, jpeg, mp3, pdf, png, wav, webp
 

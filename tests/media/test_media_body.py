@@ -14,7 +14,7 @@ import pytest
 
 from artelier.errors import ArtelierError, InvalidRequest, ModelRefusedCall
 from artelier.models import vendors
-from artelier.models.media_body import MediaBody, put_media_into, sending_media
+from artelier.models.http_client import MediaBody, put_media_into, sending_media
 from artelier.models.provider import ProviderModel
 from artelier.ports.media import Medium
 from artelier.ports.model import ChatMessage, ModelRequest, Part, Sending, sending

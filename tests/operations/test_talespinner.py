@@ -14,8 +14,7 @@ from artelier.errors import InvalidImport
 from artelier.operations.lore.untrusted_files import FileProblems
 from artelier.operations.profile.definition import Activation
 from artelier.operations.profile.operation_profile import OperationProfile, mistakes_in
-from artelier.operations.profile.talespinner import read_talespinner
-from artelier.operations.profile.talespinner_texts import own_template
+from artelier.operations.profile.talespinner import own_template, read_talespinner
 from tests.operations.chats import kernel_of, opened, play
 
 BEFORE = ["before_main_llm"]

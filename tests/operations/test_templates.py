@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from artelier.errors import External, InvalidRequest
-from artelier.operations.template_engine.template import (
+from artelier.operations.template_engine.renderer import (
     InvalidTemplate,
-    Messages,
-    Named,
-    Template,
     TemplateFailed,
     TemplateLimit,
     TemplateUndefined,
 )
+from artelier.operations.template_engine.template import Messages, Named, Template
 
 BIG = "x" * 200_000
 CHAT = [

@@ -25,8 +25,8 @@ ALLOWED: dict[str, str] = {
     "a body or a file within its bound; what is large in a thread": """
         server/a2a/protocol.py:read_request msgspec.json.decode
         server/agui/agent_turn.py:_content_of msgspec.json.decode
-        webhooks/reception.py:_read msgspec.json.decode
-        webhooks/reception.py:<module> msgspec.json.Decoder
+        webhooks/signed_requests.py:_read msgspec.json.decode
+        webhooks/signed_requests.py:<module> msgspec.json.Decoder
         server/openai_api/calls.py:_sorted_members json.loads
         server/openai_api/calls.py:_decode_base64 base64.b64decode
         server/openai_api/requests.py:arguments_of json.loads
@@ -81,7 +81,7 @@ ALLOWED: dict[str, str] = {
         patterns/regex_syntax.py:program_of import_module(re._parser)
     """,
     "compiled after `size_of`, with a time limit, in a thread": """
-        operations/lore/key_match.py:pattern_of regex.compile
+        operations/lore/entry_rules.py:pattern_of regex.compile
     """,
     "compiled after `check_pattern`, with a time limit": """
         pii/detectors/search.py:_compile regex.compile
@@ -96,7 +96,7 @@ ALLOWED: dict[str, str] = {
     "quoted words of the text or of names, each of which matches itself": """
         artelier_offline/state.py:_stated re.search
         missions/task/evaluation.py:_is_figure re.search
-        tools/http/secret_redaction.py:Veil._pattern re.compile
+        tools/http/http_json.py:Veil._pattern re.compile
     """,
     "one of our own patterns, handed on": """
         artelier_offline/state.py:_said re.compile
@@ -131,11 +131,11 @@ ALLOWED: dict[str, str] = {
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
         cli/chat/settings_commands.py:_change msgspec.json.decode
-        cli/doctor/settings_checks.py:_skew_s email.utils.parsedate_to_datetime
+        cli/doctor/checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parse tomllib.loads
         cli/settings/file.py:sources tomllib.loads
-        cli/narration/narrator.py:Narration.json msgspec.json.decode
+        cli/narration/run_events.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
         cli/world/transfer.py:_value json.loads
         cli/world/sweep_processes.py:main msgspec.json.Decoder

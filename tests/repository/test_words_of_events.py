@@ -8,7 +8,7 @@ import msgspec
 
 from artelier.cli.narration import run_events
 from artelier.cli.narration.event_labels import WORDS, typescript, words_of
-from artelier.cli.narration.narrator import TELLERS
+from artelier.cli.narration.run_events import TELLERS
 from artelier.log import EventData, registered
 from artelier_lab.event_table import event_table
 from tests.pages import KIND_WORDS

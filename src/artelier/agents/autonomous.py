@@ -30,7 +30,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
-from artelier.kernel.steps.fallback import check_models
+from artelier.kernel.steps.failures import check_models
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.loops.cycle import go, has_ended, host_tools
 from artelier.memory.sqlite import keep_beside

@@ -30,7 +30,7 @@ from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
 from artelier.kernel.events import RunReopened
 from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.run_limits import reopenings
-from artelier.kernel.steps.fallback import ask_in_turn
+from artelier.kernel.steps.failures import ask_in_turn
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from artelier.cli.call import CliCall
 from artelier.cli.completion import model_names, tenant_ids
-from artelier.cli.error_output import report
+from artelier.cli.exit_codes import report
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 
 Body = Callable[..., Any]

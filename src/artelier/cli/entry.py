@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from artelier.cli.error_output import report
-from artelier.cli.exit_codes import INTERRUPTED, USAGE
+from artelier.cli.exit_codes import INTERRUPTED, USAGE, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
     from artelier.models.failures import CallFacts
-    from artelier.models.media_body import MediaBody
+    from artelier.models.http_client import MediaBody
     from artelier.models.vendor_mapper import Output
 
 _MODELS_MAX = 64
@@ -142,7 +142,7 @@ class ProviderModel:
         from pydantic_ai.direct import model_request_stream
 
         from artelier.models.failures import failure_of
-        from artelier.models.media_body import sending_media
+        from artelier.models.http_client import sending_media
         from artelier.models.vendor_mapper import reply_of
 
         call, sent = self._call(request), sending.get()
@@ -195,7 +195,7 @@ class ProviderModel:
             sent.adapter, sent.params = adapter_version(), request.params
         model = await self._vendor_model(self._wire_name(request))
         from artelier.models import vendor_mapper
-        from artelier.models.media_body import MediaBody
+        from artelier.models.http_client import MediaBody
 
         # Groq's SDK takes no HTTP client of ours, and its API no image that is worth the trouble.
         shown = [medium.blob for medium in media_in(request.messages)] if self._build is not groq else []

@@ -44,7 +44,7 @@ from artelier.errors import (
 )
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.sandbox.protocol import SandboxError
-from artelier.webhooks.signature import WebhookRefused
+from artelier.webhooks.signed_requests import WebhookRefused
 
 logger = logging.getLogger("artelier.server")
 

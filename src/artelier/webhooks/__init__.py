@@ -5,6 +5,6 @@
 """
 
 from artelier.ports.webhook import IncomingWebhook, OutgoingWebhook
-from artelier.webhooks.signature import WebhookRefused, sign, verify
+from artelier.webhooks.signed_requests import WebhookRefused, sign, verify
 
 __all__ = ["IncomingWebhook", "OutgoingWebhook", "WebhookRefused", "sign", "verify"]

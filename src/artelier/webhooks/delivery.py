@@ -33,7 +33,7 @@ from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext
 from artelier.ports.webhook import OutgoingWebhook
 from artelier.tools.function import DaemonThreads
-from artelier.webhooks.signature import sign
+from artelier.webhooks.signed_requests import sign
 
 LOOP = "webhook"
 FOLDER = "webhooks"

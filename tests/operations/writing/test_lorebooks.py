@@ -18,8 +18,7 @@ from artelier.operations.lore import (
     read_form,
     with_names,
 )
-from artelier.operations.lore.entry_rules import LoreScene
-from artelier.operations.lore.key_match import PATTERN_SIZE_MAX, pattern_of
+from artelier.operations.lore.entry_rules import PATTERN_SIZE_MAX, LoreScene, pattern_of
 from artelier.patterns import size_of
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artelier.cli.call import CliCall
-from artelier.errors import InvalidRequest, NotFound
+from artelier.cli.display import count
+from artelier.cli.screen import Screen
+from artelier.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.chat import Session
     from artelier.chat.chat_interchange import TakenChat
     from artelier.kernel.tenants.registry import TenantScope
-
 
 NONE = "none"
 """Takes a profile or the lorebooks away."""
@@ -92,8 +97,6 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
         **asked,
     )
     if imported is not None and wish.file is not None:
-        from artelier.cli.chat.files import add
-
         await add(session, imported, file=wish.file, screen=call.screen)
     return session, is_new
 
@@ -102,7 +105,6 @@ def _preset(call: CliCall, wish: ChatOptions) -> dict[str, Any]:
     """Return what a preset says to the chat; `--param` and `--system` stand over it."""
     if wish.preset is None:
         return {}
-    from artelier.cli.chat.files import warn
     from artelier.operations.lore.presets import read_preset
 
     preset = read_preset(wish.preset)
@@ -138,7 +140,6 @@ async def _people(
     call: CliCall, desk: TenantScope, wish: ChatOptions, imported: TakenChat | None, *, is_new: bool
 ) -> dict[str, Any]:
     """`user`, `char` and `greetings`, as far as they are wanted; else those of an imported chat."""
-    from artelier.cli.chat.files import warn
     from artelier.operations.lore.character_import import cast_character, cast_persona
 
     asked: dict[str, Any] = {}
@@ -189,7 +190,6 @@ async def _known_books(desk: TenantScope, wish: ChatOptions) -> tuple[str, ...]:
 
 async def _books(call: CliCall, desk: TenantScope, wish: ChatOptions, known: tuple[str, ...]) -> list[str]:
     """Refs of the chat's lorebooks with those that were named; another version takes the place of one."""
-    from artelier.cli.chat.files import warn
     from artelier.operations.lore.character_import import keep_lorebook
 
     books = {ref.partition("@")[0]: ref for ref in known}
@@ -217,3 +217,143 @@ def _check_character(word: str) -> None:
     raise NotFound(
         "there is no such file", got=word[:200], expected="a name, or a card that ends in .png or .json"
     )
+
+
+# Chats from and to files of other programs, at the command line.
+
+WARNINGS_SHOWN = 20
+
+
+def is_own_file(file: str) -> bool:
+    """Return True for a chat that was exported here whole, which is a gzip file.
+
+    Errors: `NotFound` for no such file.
+    """
+    if file.lower().endswith(".artelier"):
+        return True
+    try:
+        with Path(file).open("rb") as stream:
+            return stream.read(2) == b"\x1f\x8b"
+    except OSError:
+        raise NotFound("there is no such file", got=file[:200]) from None
+
+
+async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -> None:
+    """Add turns that were read from a file."""
+    warn(screen, chat.warnings)
+    added = await session.import_turns(list(chat.turns))
+    screen.note(f"{file}: {count(added, 'turn')} of {chat.user} and {chat.char}", "dim")
+
+
+def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
+    """Print what was changed in or left out of a file."""
+    for text in warnings[:WARNINGS_SHOWN]:
+        screen.note(f"note: {text}", "yellow")
+    if len(warnings) > WARNINGS_SHOWN:
+        screen.note(f"note: and {len(warnings) - WARNINGS_SHOWN} more", "yellow")
+
+
+async def write_turns(session: Session, file: str) -> int:
+    """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
+    from artelier.chat.chat_interchange import export_jsonl
+
+    content = await export_jsonl(session)
+    write_file(file, content)
+    turns = await session.turns(limit=1)
+    return turns[-1].number if turns else 0
+
+
+def write_file(name: str, content: bytes) -> None:
+    """Write a file whole or not at all. Errors: `StoreUnavailable`."""
+    file = Path(name)
+    draft: str | None = None
+    try:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=".artelier-")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, file)
+    except OSError as error:
+        if draft is not None and os.path.exists(draft):
+            os.unlink(draft)
+        raise StoreUnavailable(f"the file cannot be written: {error.strerror}", got=str(file)) from None
+
+
+# The table of slash commands: names, usage, and the functions that register themselves.
+
+_TEXTS = ("TEXT", "WORDS", "VALUE")
+"""Names of what a person writes: apostrophes and quotes in it are their own."""
+
+Body = Callable[..., Awaitable[int | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slash:
+    """One slash command."""
+
+    name: str
+    usage: str
+    """Its words: those in brackets may be left out; after `...`, any number."""
+    help: str
+    run: Body
+    """Called with the `Talk` and the words that were given, all texts."""
+
+    def split(self, line: str) -> list[str]:
+        """Return the words of a line. Text at the end (`WORDS ...`) is one of them, as it was typed.
+
+        Errors: `InvalidRequest` for quotes that do not match.
+        """
+        *fixed, last = self.usage.split() or [""]
+        is_text = last.rstrip("]") == "..." and fixed[-1].lstrip("[") in _TEXTS
+        typed = io.StringIO(line)
+        reader = shlex.shlex(typed, posix=True)
+        reader.whitespace_split, reader.commenters = True, ""
+        words: list[str] = []
+        try:
+            while not (is_text and len(words) == len(fixed) - 1):
+                word = reader.get_token()
+                if word is None:
+                    return words
+                words.append(word)
+        except ValueError:
+            raise InvalidRequest(
+                "this is no command",
+                expected="words, in matching quotes if they have spaces",
+                got=line[:100],
+                hint="/help lists the commands; // begins a message with a slash.",
+            ) from None
+        text = typed.read().strip()
+        return [*words, text] if text else words
+
+    def check(self, words: list[str]) -> None:
+        """Errors: `InvalidRequest` for too few words, or too many."""
+        wanted = self.usage.split()
+        is_open = self.usage.rstrip("]").endswith("...")
+        wanted = [word for word in wanted if word.strip("[]") != "..."]
+        least = sum(not word.startswith("[") for word in wanted)
+        if len(words) < least or (len(words) > len(wanted) and not is_open):
+            raise InvalidRequest(
+                f"usage: {f'/{self.name} {self.usage}'.strip()}", got=" ".join(words)[:200] or "nothing"
+            )
+
+
+COMMANDS: dict[str, Slash] = {}
+"""By name, in the order of `/help`."""
+
+
+def slash(name: str, usage: str = "", *, help: str) -> Callable[[Body], Body]:
+    """Register a function as the slash command of that name."""
+
+    def register(body: Body) -> Body:
+        COMMANDS[name] = Slash(name=name, usage=usage, help=help, run=body)
+        return body
+
+    return register
+
+
+def number(word: str, what: str) -> int:
+    """A number that was typed. Errors: `InvalidRequest`."""
+    if not word.isascii() or not word.isdigit() or len(word) > 9:
+        raise InvalidRequest(f"{what} is a number from 0", got=word[:60])
+    return int(word)

@@ -127,8 +127,7 @@ async def _talk(
     is_named: bool,
 ) -> int:
     """Open the chat and go on in it until the person leaves, or all messages are said."""
-    from artelier.cli.chat.conversation import Talk
-    from artelier.cli.chat.input_lines import Lines
+    from artelier.cli.chat.conversation import Lines, Talk
     from artelier.cli.chat.repl import Repl
 
     lines = Lines(messages)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from artelier.cli.chat.slash import number, slash
+from artelier.cli.chat.chat_options import number, slash
 from artelier.cli.command import read_attachments
 from artelier.cli.display import count
 from artelier.errors import InvalidRequest
@@ -224,7 +224,7 @@ async def publish(talk: Talk, tag: str, id: str | None = None) -> None:
     help="Write the chat into a file, a .jsonl its turns; or its character, lorebook, persona, preset.",
 )
 async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
-    from artelier.cli.chat.files import write_file, write_turns
+    from artelier.cli.chat.chat_options import write_file, write_turns
 
     if kind:
         made = await talk.session.export_file(kind, name=name)
@@ -254,7 +254,7 @@ async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
 
 @slash("import", "FILE [member]", help="Take in a card, lorebook, persona, preset, turns, or a whole chat.")
 async def import_(talk: Talk, file: str, as_member: str = "") -> None:
-    from artelier.cli.chat.files import is_own_file, warn
+    from artelier.cli.chat.chat_options import is_own_file, warn
 
     if not is_own_file(file):
         done = await talk.session.import_file(file, as_member=as_member == "member")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artelier.chat.session.settings import CHANGEABLE
-from artelier.cli.chat.slash import slash
+from artelier.cli.chat.chat_options import slash
 from artelier.errors import InvalidRequest, NotFound
 from artelier.ports.model_params import parse_params
 

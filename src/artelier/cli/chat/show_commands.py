@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.cli import display
-from artelier.cli.chat.slash import COMMANDS, number, slash
+from artelier.cli.chat.chat_options import COMMANDS, number, slash
 from artelier.errors import ArtelierError, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.money import format_usd
 

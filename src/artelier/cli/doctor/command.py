@@ -15,7 +15,7 @@ import typer
 
 from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
-from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
+from artelier.cli.doctor.checks import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.cli.exit_codes import COMPLETED, FAILED
 from artelier.log.places import file_beside
 
@@ -45,20 +45,20 @@ def doctor(
     """
     if settings:
         return _settings(call)
-    from artelier.cli.doctor import settings_checks, store_checks
+    from artelier.cli.doctor import checks
 
     looks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
-        lambda: store_checks.looks(call),
+        lambda: checks.looks(call),
         lambda: _disk(call),
         lambda: _models(call),
-        lambda: settings_checks.check_plugins(call),
-        lambda: settings_checks.check_limits(call),
+        lambda: checks.check_plugins(call),
+        lambda: checks.check_limits(call),
         _sandbox,
         _confinement,
         _web,
         lambda: _port(port),
-        lambda: settings_checks.check_providers(call) if online else [],
+        lambda: checks.check_providers(call) if online else [],
     )
     found = [finding for look in looks for finding in look()]
     is_well = all(finding.status != WRONG for finding in found)

@@ -2,21 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from artelier.cli import display
-from artelier.cli.narration import mission_events as _missions  # it registers its own
-from artelier.cli.narration.narrator import Narration, NarrationLine, tells
+from artelier.errors import ArtelierError, Erased
 from artelier.kernel import events as ev
 from artelier.kernel.tenants.events import PersonalReceived
-from artelier.log import Event
+from artelier.log import Event, EventData
+from artelier.missions import events as mission_ev
 from artelier.money import format_usd
 
-__all__ = ["Narration", "NarrationLine"]
+# The registry of what each kind of event says, and the memory of a story.
 
-del _missions
+Load = Callable[[str], Awaitable[bytes]]
+"""Content of a blob reference."""
+
+
+class NarrationLine(NamedTuple):
+    """One line; `style` is rich's."""
+
+    text: str
+    style: str = ""
+
+
+class Narration:
+    """Tells events in order; it remembers when a call began and what a tool is called."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._began: dict[str, int] = {}
+        self._tools: dict[str, str] = {}
+
+    async def lines(self, event: Event) -> list[NarrationLine]:
+        """Return what an event tells; nothing for those that only keep books."""
+        try:
+            data = event.decode()
+        except ArtelierError:
+            return [NarrationLine(f"{event.kind} (of another version)", "dim")]
+        teller = TELLERS.get(type(data))
+        return [] if teller is None else await teller(self, data, event)
+
+    def remember(self, event: Event) -> None:
+        """Take note of a call that is not told, so that its end can be."""
+        if event.kind in (ev.ModelRequested.KIND, ev.ToolRequested.KIND):
+            fields = event.plain()
+            self.begin(fields["key"], event.at_us)
+            if "name" in fields:
+                self.name_tool(fields["key"], fields["name"])
+
+    async def json(self, ref: str | None) -> Any:
+        if ref is None:
+            return None
+        try:
+            return msgspec.json.decode(await self._load(ref))
+        except Erased as error:
+            return error.mark
+        except ArtelierError:
+            return None  # damaged: `verify` names it, a listing goes on
+
+    async def fields(self, ref: str | None) -> dict[str, Any]:
+        """A stored JSON object; empty for anything else."""
+        value = await self.json(ref)
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+    def begin(self, key: str, at_us: int) -> None:
+        if len(self._began) > 1000:  # calls that never ended, of a very long story
+            self._began.clear()
+            self._tools.clear()
+        self._began[key] = at_us
+
+    def took(self, key: str, at_us: int) -> str:
+        began = self._began.pop(key, None)
+        return "" if began is None else f" in {display.duration(max(0, at_us - began))}"
+
+    def name_tool(self, key: str, name: str) -> None:
+        self._tools[key] = name
+
+    def tool(self, key: str) -> str:
+        return self._tools.pop(key, key)
+
+
+Teller = Callable[[Narration, Any, Event], Awaitable[list[NarrationLine]]]
+TELLERS: dict[type[EventData], Teller] = {}
+
+
+def tells(*kinds: type[EventData]) -> Callable[[Teller], Teller]:
+    """Register what a kind of event says."""
+
+    def register(teller: Teller) -> Teller:
+        for kind in kinds:
+            TELLERS[kind] = teller
+        return teller
+
+    return register
 
 
 # Models
@@ -309,3 +390,146 @@ async def _tools_changed(story: Narration, data: ev.ToolsChanged, event: Event) 
 @tells(ev.LimitSet)
 async def _limit_set(story: Narration, data: ev.LimitSet, event: Event) -> list[NarrationLine]:
     return [NarrationLine("a limit was set", "dim")]
+
+
+# Events of missions and tasks as lines: plans, decisions, what came of them, verdicts, ends.
+
+GOAL_CHARS = 140
+
+
+def plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    """A plan as people read it: each task with its agent, what it waits for, and what it must fulfil."""
+    names = {str(agent.get("slug")): str(agent.get("name")) for agent in plan.get("agents", ())}
+    lines: list[str] = []
+    for task in plan.get("tasks", ()):
+        after = f", after {', '.join(task['depends_on'])}" if task.get("depends_on") else ""
+        agent = names.get(str(task.get("agent")), str(task.get("agent")))
+        most = display.count(int(task.get("max_iterations") or 0), "iteration")
+        lines.append(
+            f"{task.get('slug')}  {agent}{after}, at most {most}:"
+            f" {display.line(str(task.get('goal')), chars_max=GOAL_CHARS)}"
+        )
+        criteria = display.line(str(task.get("success_criteria")), chars_max=GOAL_CHARS)
+        lines.append(f"    done when: {criteria}")
+    return lines
+
+
+def estimate_line(calls: int, cost_microusd: int | None, is_limit: bool = False) -> str:
+    """Return what a plan takes: about that, or at most that if it is enforced."""
+    cost = "price unknown" if cost_microusd is None else f"{format_usd(cost_microusd)} USD"
+    if is_limit and cost_microusd is not None:
+        cost = f"at most {cost}"
+    return f"about {display.count(calls, 'model call')}, {cost}"
+
+
+@tells(mission_ev.MissionPlanned)
+async def _narrate_planned(
+    story: Narration, data: mission_ev.MissionPlanned, event: Event
+) -> list[NarrationLine]:
+    plan = await story.fields(data.plan)
+    agents, tasks = len(plan.get("agents", ())), len(plan.get("tasks", ()))
+    made = f"planned  {display.count(agents, 'agent')}, {display.count(tasks, 'task')}"
+    told = [NarrationLine(f"{made}: {estimate_line(data.calls, data.cost, data.is_limit)}", "bold")]
+    return told + [NarrationLine(f"  {line}") for line in plan_lines(plan)]
+
+
+@tells(mission_ev.MissionLaunched)
+async def _narrate_launched(
+    story: Narration, data: mission_ev.MissionLaunched, event: Event
+) -> list[NarrationLine]:
+    edited = " as it was edited" if data.edited else ""
+    told = [NarrationLine(f"launched{edited}", "bold green")]
+    if data.edited:
+        plan = await story.fields(data.plan)
+        told += [NarrationLine(f"  {line}") for line in plan_lines(plan)]
+    return told
+
+
+@tells(mission_ev.TaskBlocked)
+async def _narrate_blocked(
+    story: Narration, data: mission_ev.TaskBlocked, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.task} is blocked ({data.reason}: {data.by})", "yellow")]
+
+
+@tells(mission_ev.TaskBegun)
+async def _narrate_begun(story: Narration, data: mission_ev.TaskBegun, event: Event) -> list[NarrationLine]:
+    reads = f", with {', '.join(data.inputs)}" if data.inputs else ""
+    return [NarrationLine(f"begun by {data.agent}{reads}", "bold")]
+
+
+@tells(mission_ev.DecisionTaken)
+async def _narrate_decision(
+    story: Narration, data: mission_ev.DecisionTaken, event: Event
+) -> list[NarrationLine]:
+    decision = await story.fields(data.decision)
+    what = data.action + (f" {data.tool}" if data.tool else "")
+    if target := decision.get("target"):
+        what += f" “{display.line(str(target), chars_max=80)}”"
+    why = display.line(str(decision.get("reason") or ""), chars_max=200)
+    stuck = ", again" if data.repeats else ""
+    return [NarrationLine(f"{data.iteration}. {what}{stuck}{f': {why}' if why else ''}", "bold")]
+
+
+@tells(mission_ev.DecisionInvalid)
+async def _narrate_invalid_decision(
+    story: Narration, data: mission_ev.DecisionInvalid, event: Event
+) -> list[NarrationLine]:
+    why = display.line(str(await story.json(data.mistakes) or ""), chars_max=300)
+    return [NarrationLine(f"{data.iteration}. no decision: {why}", "red")]
+
+
+@tells(mission_ev.DecisionExecuted)
+async def _narrate_execution(
+    story: Narration, data: mission_ev.DecisionExecuted, event: Event
+) -> list[NarrationLine]:
+    if data.artifact:
+        return [NarrationLine(f"{data.iteration}. wrote {data.artifact}", "green")]
+    if data.is_error:
+        return [NarrationLine(f"{data.iteration}. {data.action} failed ({data.code})", "red")]
+    return []
+
+
+@tells(mission_ev.TaskEvaluated)
+async def _narrate_evaluation(
+    story: Narration, data: mission_ev.TaskEvaluated, event: Event
+) -> list[NarrationLine]:
+    if data.passed:
+        return [NarrationLine(f"{data.iteration}. evaluated: passed", "green")]
+    why = f" (void: {data.void})" if data.void else ""
+    verdict = await story.fields(data.verdict)
+    missing = _missing(verdict)
+    return [NarrationLine(f"{data.iteration}. evaluated: not passed{why}{missing}", "yellow")]
+
+
+def _missing(verdict: Mapping[str, Any]) -> str:
+    """Return what the first criterion lacks that is not met."""
+    criteria: Any = verdict.get("criteria")
+    for one in cast("list[Any]", criteria) if isinstance(criteria, list) else []:
+        if isinstance(one, dict):
+            fields = cast("dict[str, Any]", one)
+            if not fields.get("met"):
+                said = fields.get("missing") or fields.get("criterion") or ""
+                return f": {display.line(str(said), chars_max=200)}"
+    return ""
+
+
+@tells(mission_ev.TaskEnded)
+async def _narrate_ended(story: Narration, data: mission_ev.TaskEnded, event: Event) -> list[NarrationLine]:
+    after = display.count(data.iterations, "iteration")
+    if data.status == "done":
+        return [NarrationLine(f"done after {after}: {', '.join(data.outputs)}", "bold green")]
+    return [NarrationLine(f"{data.status} after {after} ({data.reason})", "bold red")]
+
+
+__all__ = [
+    "GOAL_CHARS",
+    "TELLERS",
+    "Load",
+    "Narration",
+    "NarrationLine",
+    "Teller",
+    "estimate_line",
+    "plan_lines",
+    "tells",
+]

@@ -247,7 +247,7 @@ async def _print_waiting_plan(
     from dataclasses import replace
 
     from artelier.cli.display import json_text
-    from artelier.cli.narration.mission_events import estimate_line, plan_lines
+    from artelier.cli.narration.run_events import estimate_line, plan_lines
 
     if result.status != "waiting_approval":
         return result

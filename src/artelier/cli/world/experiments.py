@@ -12,7 +12,7 @@ import typer
 from artelier.cli import display, exit_codes
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.error_output import report
+from artelier.cli.exit_codes import report
 from artelier.cli.world.app import Name, PolicyFile, app, policies_of, world_of
 from artelier.cli.world.creation import with_model
 from artelier.cli.world.ticks import WorldModel

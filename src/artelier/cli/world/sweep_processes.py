@@ -24,7 +24,7 @@ import msgspec
 
 from artelier.cli import exit_codes
 from artelier.cli.call import CliCall
-from artelier.cli.error_output import DEBUG
+from artelier.cli.exit_codes import DEBUG
 from artelier.errors import ArtelierError, Conflict, External, Flow, NotFound, RunSuspended, StoreUnavailable
 from artelier.money import format_usd, parse_usd
 from artelier.world.figures.sweep import PlannedRun, pass_world, row_of, save_row

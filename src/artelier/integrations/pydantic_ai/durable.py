@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
@@ -37,8 +37,20 @@ from pydantic_ai.durable_exec import (
     conversation_id_from_run_id,
     durable_unit_scope,
 )
-from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import KnownModelName, Model, ModelResolutionContext
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import (
+    CompletedStreamedResponse,
+    KnownModelName,
+    Model,
+    ModelRequestParameters,
+    ModelResolutionContext,
+    StreamedResponse,
+    infer_model_profile,
+)
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import (
     AgentDepsT,
     DeferredToolRequests,
@@ -51,16 +63,98 @@ from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, WrapperToolse
 
 from artelier.errors import InvalidRequest, OutputInvalid
 from artelier.integrations.pydantic_ai.messages import MediaShelf, map_request, response_of, unmapped
-from artelier.integrations.pydantic_ai.models import KernelModel, instance_port, served_model
 from artelier.integrations.pydantic_ai.tools import AgentCall, call_tool, current_call, is_in_tool, leave_tool
 from artelier.kernel import Run
 from artelier.kernel.steps.model_call import ModelCall
 from artelier.kernel.steps.model_step import model_step
 from artelier.models.provider import ProviderModel
+from artelier.models.vendors import NO_KEY, Endpoint
 from artelier.ports.model import ModelReply
-from artelier.tokens.model_info import canonical_name
+from artelier.tokens.model_info import canonical_name, split_name
 
-__all__ = ["Durable", "current_call"]
+# Models of a PydanticAI agent as the kernel asks them: by name, or through the agent's own instance.
+
+
+class KernelModel(Model[Any]):
+    """A model that only the kernel of the run knows: it has a name and a profile, and no client."""
+
+    def __init__(self, name: str) -> None:
+        self._name = canonical_name(name)
+        super().__init__(profile=_profile_of(self._name))
+
+    @property
+    def model_name(self) -> str:
+        return split_name(self._name)[1] or self._name
+
+    @property
+    def system(self) -> str:
+        return split_name(self._name)[0]
+
+    @property
+    def name(self) -> str:
+        """The name under which the kernel knows it."""
+        return self._name
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> NoReturn:
+        raise InvalidRequest(
+            f"{self._name!r} was asked outside of the run that knows it",
+            expected="a request of a durable agent inside of Durable.within(run)",
+        )
+
+
+def _profile_of(name: str) -> ModelProfile:
+    """Return what the name says of a model; of an unknown name, what holds for most."""
+    try:
+        return infer_model_profile(name)
+    except Exception:  # the library raises its own for names of other people's models
+        return ModelProfile(supports_tools=True, supports_json_schema_output=True)
+
+
+def served_model(model: Model[Any]) -> tuple[str, Model[Any] | None]:
+    """Return the canonical name of a model, and the instance to ask if it is not the kernel's."""
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    if isinstance(model, KernelModel):
+        return model.name, None
+    return canonical_name(f"{model.system}:{model.model_name}"), model
+
+
+def instance_port(model: Model[Any]) -> ProviderModel:
+    """Return a port for an instance: it is asked with its own client, key and address."""
+    served = _WholeFunctionModel(model) if _is_unstreamed(model) else model
+
+    def build(name: str, at: Endpoint, http: object) -> Model[Any]:
+        return served
+
+    endpoint = Endpoint(provider=model.system, api_key=NO_KEY, base_url=None, is_custom=True)
+    return ProviderModel(build, endpoint, key_name="the key of the model instance", model=model.model_name)
+
+
+def _is_unstreamed(model: Model[Any]) -> bool:
+    return isinstance(model, FunctionModel) and model.stream_function is None
+
+
+class _WholeFunctionModel(WrapperModel):
+    """A `FunctionModel` without a stream function: its reply comes in one piece."""
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        response: ModelResponse = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(
+            response, model_request_parameters=model_request_parameters, replay_events=True
+        )
+
 
 _KEY_CHARS_MAX = 80
 
@@ -338,3 +432,6 @@ async def _ask_model(scope: _Scope, owner: Durable[Any], params: ModelRequestPar
             finish_reason=result.finish_reason,
         )
     return response_of(reply, model=canonical_name(name))
+
+
+__all__ = ["Durable", "KernelModel", "current_call", "instance_port", "served_model"]

@@ -26,8 +26,14 @@ from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.status import Approval, CompensationResult, ModelResult, ToolResult
 from artelier.kernel.run.waits import RunTimeout, first_of
 from artelier.kernel.steps import model_step
-from artelier.kernel.steps.failures import code_of, raise_recorded, repeatable, words
-from artelier.kernel.steps.fallback import ask_in_turn, check_models
+from artelier.kernel.steps.failures import (
+    ask_in_turn,
+    check_models,
+    code_of,
+    raise_recorded,
+    repeatable,
+    words,
+)
 from artelier.kernel.steps.model_call import ModelCall
 from artelier.kernel.steps.stream_reader import ModelStream
 from artelier.kernel.steps.structured_output import schema_of

@@ -16,12 +16,13 @@ from typing import Literal
 
 import msgspec
 
-from artelier.operations.lore.entry_rules import LoreScene, choose_of_groups
-from artelier.operations.lore.key_match import (
+from artelier.operations.lore.entry_rules import (
     SEARCHED_CHARS_MAX,
+    LoreScene,
     Needles,
     SearchedText,
     WorkAllowance,
+    choose_of_groups,
     is_pattern,
     needles,
 )

@@ -421,7 +421,8 @@ def _of_params(draft: OperationDraft) -> Iterator[_Text]:
 
 
 def _parse(one: _Text, mistakes: Mistakes) -> Template | None:
-    from artelier.operations.template_engine.template import InvalidTemplate, Template
+    from artelier.operations.template_engine.renderer import InvalidTemplate
+    from artelier.operations.template_engine.template import Template
 
     try:
         return Template.parse(one.text)

@@ -32,11 +32,12 @@ from liquid.stream import TokenStream
 
 from artelier.operations.template_engine.expressions import (
     Evaluate,
+    Lexer,
     TemplatePaths,
     compile_expression,
     equality,
+    invalid,
 )
-from artelier.operations.template_engine.lexer import Lexer, invalid
 from artelier.operations.template_engine.renderer import (
     ITEM_WORK,
     NODE_WORK,

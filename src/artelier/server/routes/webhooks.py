@@ -13,8 +13,7 @@ from fastapi.responses import JSONResponse
 from artelier.server.background_tasks import errands_of, has_begun, key_of, send_work
 from artelier.server.deps import Core, Setup
 from artelier.server.routes import resource
-from artelier.webhooks.reception import GoalAsked, receive
-from artelier.webhooks.signature import WebhookRefused
+from artelier.webhooks.signed_requests import GoalAsked, WebhookRefused, receive
 
 router = resource("webhooks", is_documented=False)
 
