@@ -80,11 +80,6 @@ def check_run_id(value: object) -> RunId:
     return RunId(_check(_RUN_ID, value, "run id", "1-512 characters of A-Z a-z 0-9 . _ : / -"))
 
 
-def stream_name(scope: Scope, local: str) -> str:
-    """The stored name of a stream: `<tenant>/<space>/<type>:<id>`."""
-    return f"{scope.tenant}/{scope.space}/{local}"
-
-
 def fresh_secret(size_bytes: int) -> bytes:
     """Unguessable bytes; the default source of data keys, which nothing recorded depends on."""
     return secrets.token_bytes(size_bytes)

@@ -22,7 +22,6 @@ TURN_CHARS_MAX = 4_000
 FACTS_MAX = 4_000
 FACT_CHARS_MAX = 500
 QUESTION_CHARS_MAX = 600
-HITS = 5
 
 HERE, CORE, RECALLED, PAST = "this conversation", "core memory", "memory", "the summary of past events"
 

@@ -474,7 +474,7 @@ for more only half, so that calls beside it can be made too."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRoom:
-    """What is left for one call, in the units of its limits; None where there is none."""
+    """The rest that one call may use, in the units of its limits; None where there is no limit."""
 
     limit: int
     """Tokens that the model can write."""

@@ -173,7 +173,7 @@ class Quota:
 
 
 class QuotaUse(TypedDict):
-    """What a tenant has stored, and its quotas."""
+    """The amounts that a tenant has stored, and its quotas."""
 
     stored_bytes: int
     stored_bytes_max: int

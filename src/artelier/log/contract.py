@@ -125,7 +125,7 @@ class Rows(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """The number of rows that were changed."""
         ...
 
     def fetchone(self) -> Row | None: ...

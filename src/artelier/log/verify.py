@@ -110,7 +110,7 @@ def check_chains(db: Database, report: Report) -> dict[int, bytes]:
 
 
 def check_positions(db: Database, report: Report) -> None:
-    """Whose each position is, as the list says that pages of tenants are read by; it may end early."""
+    """Check the list by which pages of tenants are read: whose each position is. It may end early."""
     if db.schema_version() < LISTING_SINCE:
         return
     expected = 1

@@ -78,7 +78,7 @@ class OutgoingWebhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingWebhook:
-    """Who may send signed requests to `POST /api/v1/webhooks/NAME`, and what they do.
+    """A sender of signed requests to `POST /api/v1/webhooks/NAME`, and what they do.
 
     With `run` and `signal` the whole body is the data of that signal. Else the body says what is wanted,
     within `actions`. Errors: `InvalidConfig`.

@@ -57,7 +57,7 @@ _threads = DaemonThreads()
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a delivery was started with; the settings of its run."""
+    """The settings of a delivery's run."""
 
     hook: str
     id: str

@@ -144,7 +144,7 @@ class CommandScope(TenantScope, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What became of a request."""
+    """The outcome of a request."""
 
     id: str
     """Its `webhook-id`."""

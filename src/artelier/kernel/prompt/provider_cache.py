@@ -37,7 +37,7 @@ EARLIER_MAX = 4
 
 
 class CacheForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call reads and writes in its provider's prompt cache."""
+    """The tokens that a call is expected to read from and write to its provider's prompt cache."""
 
     expected: CacheUse
     """By what was sent before it."""

@@ -570,7 +570,7 @@ def has_run(tx: Tx, tenant: str, run_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What a run must say of itself so that a worker takes it; an empty tuple takes any."""
+    """The labels of the runs that a worker takes; an empty tuple takes any."""
 
     loops: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -603,7 +603,7 @@ LABEL_CHARS_MAX = 200
 
 @dataclass(frozen=True, kw_only=True)
 class DueLook:
-    """What a worker that looks for work could take."""
+    """The runs that a worker could take now."""
 
     now_us: int
     limit: int

@@ -317,7 +317,7 @@ async def _usage(
 
 
 class LoopSettings(NamedTuple):
-    """What a run of a built-in loop was started with, as references."""
+    """The settings that a run of a built-in loop was started with, as references."""
 
     settings: str
     tools: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -658,6 +658,3 @@ class _KeyedBranch:
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
             branch_key.reset(self._token)
-
-
-RunFunction = Callable[[Run], Coroutine[Any, Any, Any]]

@@ -121,9 +121,6 @@ class ArtState:
             versions, versions_max=effect.versions_max, ttl_s=effect.retention.ttl_s or 0, now_us=now_us
         )
 
-    def with_arts(self, arts: Iterable[Art]) -> ArtState:
-        return ArtState(arts={**self.arts, **{art.tag: art for art in arts}})
-
 
 def retain_versions(
     versions: Iterable[Version], *, versions_max: int, ttl_s: int, now_us: int

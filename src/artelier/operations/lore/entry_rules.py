@@ -30,7 +30,7 @@ _TRIGGERS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoreScene:
-    """What the rules of entries look at, beside the messages of a turn."""
+    """The facts that the rules of entries look at, beside the messages of a turn."""
 
     char: str = ""
     """The name of the character who speaks."""

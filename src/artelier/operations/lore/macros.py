@@ -30,7 +30,7 @@ _TRIM = re.compile(r"[\r\n]*\x00trim\x00[\r\n]*")
 
 @dataclass(slots=True, kw_only=True)
 class Macros:
-    """What the macros of a chat's texts become. Variables are kept from one text to the next."""
+    """The values of the macros in a chat's texts. Variables are kept from one text to the next."""
 
     user: str
     char: str
@@ -115,7 +115,7 @@ def _split(inner: str) -> tuple[str, str]:
 
 
 def _arguments(rest: str) -> list[str]:
-    """What is given to a macro: parts between `::`, or else between commas."""
+    """Return the arguments of a macro: parts between `::`, or else between commas."""
     if rest.startswith("::"):
         return rest[2:].split("::")
     given = rest[1:] if rest[:1] in (":", " ") else rest

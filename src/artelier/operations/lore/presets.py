@@ -73,7 +73,7 @@ NOTE_DEPTH_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """What a preset says to a chat: arguments of `Session.open`."""
+    """The settings of a preset for a chat: arguments of `Session.open`."""
 
     name: str
     params: Mapping[str, Any]

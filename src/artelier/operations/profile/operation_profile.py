@@ -38,8 +38,6 @@ __all__ = ["InvalidProfile", "OperationProfile", "ProfileMistake", "mistakes_in"
 
 _SOURCE = re.compile(r"art\." + TAG.removeprefix("^").removesuffix("$"))
 
-Inclusions = Sequence[tuple[int, PromptInclusion]]
-
 
 class OperationProfile(Form):
     """A container of operations around a main model call. It executes nothing itself.

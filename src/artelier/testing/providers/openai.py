@@ -53,7 +53,7 @@ _MARKED = re.compile(r"\A(gpt-5\.[6-9]|gpt-6)")
 
 
 class _StrictOpenAI(StrictProvider):
-    """What both APIs share: the cache, the bill, the form of an error."""
+    """The part that both APIs share: the cache, the bill, the form of an error."""
 
     def __init__(
         self,

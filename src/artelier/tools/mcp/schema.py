@@ -62,7 +62,6 @@ TEXT_CHARS_MAX = 1_024
 """Of a description inside the schema."""
 
 ARGUMENTS_BYTES_MAX = 1024 * 1024
-ARGUMENTS_DEPTH_MAX = 100
 PROBLEMS_MAX = 5
 """Misfits that a model is told of at once."""
 

@@ -66,7 +66,7 @@ _TURNED = r"[0-9]{1,2}[/-][0-9]{1,2}[/-][0-9]{4}"
 
 
 class ColumnForm(NamedTuple):
-    """How a column of text becomes a column of values."""
+    """The form of the values in a column of text."""
 
     expression: str
     """SQL of the value, with the column's name."""

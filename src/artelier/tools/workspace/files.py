@@ -245,7 +245,7 @@ def read_text(
 def read_noted_text(
     folder: WorkspaceFolder, path: str, *, bytes_max: int = READ_BYTES_MAX
 ) -> tuple[str, FileState, str]:
-    """As `read_text`, with a note on the encoding where it could only be guessed."""
+    """Read a text as `read_text` does, with a note on the encoding where it could only be guessed."""
     with folder.file(path) as (descriptor, state):
         if state.size_bytes > bytes_max:
             raise path_error(
