@@ -21,9 +21,10 @@ from pydantic import TypeAdapter, ValidationError
 from artelier.errors import ArtelierError, LimitReached
 from artelier.ids import VERSION
 from artelier.models.http_client import open_client
+from artelier.tools.mcp.address import Address, RemoteServer, without
 from artelier.tools.mcp.failures import Answered, Declined, Lost, ServerBroken, ServerUnavailable
 from artelier.tools.mcp.listing import TOOLS_MAX, fingerprint
-from artelier.tools.mcp.process import MESSAGE_BYTES_MAX, Address, RemoteServer, ServerProcess, without
+from artelier.tools.mcp.process import MESSAGE_BYTES_MAX, ServerProcess
 from artelier.tools.mcp.schema import visible
 
 PAGES_MAX = 100

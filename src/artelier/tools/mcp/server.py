@@ -15,8 +15,8 @@ from weakref import WeakSet
 from artelier.errors import InvalidConfig
 from artelier.ports.tool import Risk, ToolPort
 from artelier.tools.function import DaemonThreads, Hook
+from artelier.tools.mcp.address import address_of
 from artelier.tools.mcp.listing import Facts, Listed, RefusedTool, facts_of, read_listing
-from artelier.tools.mcp.process import address_of
 from artelier.tools.mcp.tool import McpTool
 
 if TYPE_CHECKING:
