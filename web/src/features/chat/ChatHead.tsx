@@ -6,6 +6,7 @@ import { useGraph } from "@/state/log";
 import { Button } from "@/ui/Button";
 import { Select } from "@/ui/Select";
 import type { Chat } from "./api";
+import { useChats } from "./useChats";
 import { spendWords } from "./spendWords";
 
 interface ChatHeadProps {
@@ -19,6 +20,7 @@ export function ChatHead({ chat, isSideOpen, onSide }: ChatHeadProps) {
   const graph = useGraph();
   const cost = useMemo(() => spendWords(chatSpend(graph, chat.id)), [graph, chat.id]);
   const { settings } = chat;
+  const title = useChats().data?.find((one) => one.id === chat.id)?.title ?? "";
   const options = chat.branches.map((one) => ({
     value: one.name,
     label: `${one.name} · turn ${one.turn}${one.origin === "" ? "" : ` · from ${one.origin}`}`,
@@ -26,7 +28,7 @@ export function ChatHead({ chat, isSideOpen, onSide }: ChatHeadProps) {
   return (
     <header className="flex flex-wrap items-center gap-x-3 gap-y-1.5 border-b border-line px-4 py-2">
       <div className="min-w-0 flex-1 basis-40">
-        <h2 className="truncate text-15">{chat.id}</h2>
+        <h2 className="truncate text-15">{title === "" ? chat.id : title}</h2>
         <p className="truncate text-11 text-ink-3">
           {settings.profile === "" ? "no profile" : `profile ${settings.profile}`} ·{" "}
           <span className="num text-11">{settings.model}</span>

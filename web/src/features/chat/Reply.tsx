@@ -2,7 +2,7 @@ import { endWords, turnWords } from "@/projection/turnWords";
 import { TONE_OF } from "@/shell/meaning";
 import { Pill, Status } from "@/ui/Badge";
 import { Markdown } from "@/ui/markdown/Markdown";
-import { clock } from "@/ui/time";
+import { moment } from "@/ui/time";
 import type { Place, Variant } from "./api";
 import type { LiveRun, ShownReply } from "./liveReply";
 import { Waiting } from "./Waiting";
@@ -24,14 +24,14 @@ export function Reply({ name, portrait, shown, live, place }: ReplyProps) {
   const ending = variant === undefined ? "" : endWords(variant.status, variant.finish_reason);
   return (
     <div className="px-3">
-      <p className="flex items-baseline justify-between gap-2 text-12">
+      <p className="flex items-center justify-between gap-2 text-12">
         <span className="flex items-center gap-2 font-semibold text-agent">
           {portrait !== null && (
             <img src={portrait} alt="" className="size-7 rounded-control border border-line object-cover" />
           )}
           {name} {variant?.is_hidden === true && <Pill>hidden from prompts</Pill>}
         </span>
-        {variant !== undefined && <span className="num text-11 text-ink-3">{clock(variant.at_us)}</span>}
+        {variant !== undefined && <span className="num text-11 text-ink-3">{moment(variant.at_us)}</span>}
       </p>
       {variant !== undefined && <Parts variant={variant} />}
       {writing !== "" && (

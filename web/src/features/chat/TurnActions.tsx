@@ -117,7 +117,7 @@ export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnAc
       <Menu label={`More about turn ${turn.number}`} icon={<MoreIcon />} items={items} />
       <span className="num ml-auto text-11">
         {`${turn.user_tokens} + ${selected?.tokens ?? 0} tokens`}
-        {cost !== "" && ` · ${cost}`}
+        {cost !== "" && ` · run ${cost}`}
       </span>
       {asking === "rewind" && <RewindDialog chat={chat} turn={turn.number} onClose={() => setAsking(null)} />}
       {(asking === "turn" || asking === "reply") && (

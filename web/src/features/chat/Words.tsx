@@ -5,7 +5,7 @@ import { select } from "@/state/ui";
 import { Pill } from "@/ui/Badge";
 import { whole } from "@/ui/amounts";
 import { ArtifactsIcon } from "@/ui/icons/icons";
-import { clock } from "@/ui/time";
+import { moment } from "@/ui/time";
 import { type Attachment, splitAttachments } from "./attachments";
 
 interface WordsProps {
@@ -26,7 +26,7 @@ export function Words({ name, said, user, atUs, isHidden }: WordsProps) {
         <span className="font-semibold">
           {name} {isHidden && <Pill>hidden from prompts</Pill>}
         </span>
-        <span className="num text-11 text-ink-3">{clock(atUs)}</span>
+        <span className="num text-11 text-ink-3">{moment(atUs)}</span>
       </p>
       <p className="break-words whitespace-pre-wrap">{words}</p>
       {user !== said && (

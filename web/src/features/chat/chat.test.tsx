@@ -161,6 +161,54 @@ test("a quick reply is said at one press, and a draft stands where one writes un
   await expectAccessible();
 });
 
+test("a reply has the picture of who speaks, and what the model thought is folded", async () => {
+  const [turn] = CHAT.turns;
+  const [first, second] = turn!.variants;
+  const parts = [
+    { channel: "reasoning", text: "A knock.", operation: "" },
+    { channel: "text", text: "Come in.", operation: "" },
+  ];
+  chat = {
+    ...CHAT,
+    settings: { ...CHAT.settings, char: { name: "Mira", portrait: "characters/x/Mira/file@1" } },
+    turns: [{ ...turn!, variants: [first!, { ...second!, parts, speaker: "Mira" }] }],
+  };
+  await show();
+  const shown = screen.getByRole("article", { name: "Turn 1" });
+  expect(shown.querySelector("img")?.getAttribute("src")).toBe("/api/v1/sessions/tavern/portrait?name=Mira");
+  const folded = shown.querySelector("details");
+  expect(folded?.open).toBe(false);
+  expect(folded?.textContent).toContain("A knock.");
+  await expectAccessible();
+});
+
+test("quick replies are kept, put in another order and forgotten under Set-up", async () => {
+  const changed: unknown[] = [];
+  const before = globalThis.fetch;
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    if (init.method === "PATCH") changed.push(JSON.parse(String(init.body)));
+    return before(url, init);
+  });
+  const kept = [
+    { label: "Onward", text: "Let us go on." },
+    { label: "Look", text: "I look around." },
+  ];
+  chat = { ...CHAT, settings: { ...CHAT.settings, quick_replies: kept } };
+  await show();
+  await userEvent.click(screen.getByRole("tab", { name: "Set-up" }));
+  const own = screen.getByRole("region", { name: "Quick replies of the chat" });
+  await userEvent.click(within(own).getByRole("button", { name: "Up" }));
+  await userEvent.click(within(within(own).getByLabelText("Onward")).getByRole("button", { name: "Forget" }));
+  await userEvent.type(within(own).getByLabelText("Label of a quick reply"), "Wait");
+  await userEvent.type(within(own).getByLabelText("Words that it says"), "I wait.");
+  await userEvent.click(within(own).getByRole("button", { name: "Keep it" }));
+  expect(changed).toEqual([
+    { quick_replies: [kept[1], kept[0]] },
+    { quick_replies: [kept[1]] },
+    { quick_replies: [...kept, { label: "Wait", text: "I wait." }] },
+  ]);
+});
+
 test("other words for a turn are said on a new branch, and it is said before", async () => {
   await show();
   await userEvent.click(screen.getByRole("button", { name: "More about turn 1" }));

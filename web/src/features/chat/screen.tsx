@@ -23,7 +23,7 @@ export default function ChatScreen({ id }: ScreenProps) {
             navigate(href("chat", taken.chat_id));
             return takenWords(taken);
           }}
-          className="flex min-h-0 flex-col @min-[720px]:border-r @min-[720px]:border-line"
+          className="flex min-h-0 items-center bg-panel @min-[720px]:flex-col @min-[720px]:items-stretch @min-[720px]:border-r @min-[720px]:border-line @min-[720px]:bg-transparent [&>nav]:min-w-0 [&>nav]:flex-1 @min-[720px]:[&>nav]:flex-initial"
         >
           <ChatList current={id} />
         </FileDrop>
