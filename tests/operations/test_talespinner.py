@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from artelier.chat.turn.main_call import STEP
 from artelier.errors import InvalidImport
 from artelier.operations.lore.untrusted_files import FileProblems
 from artelier.operations.profile.definition import Activation
+from artelier.operations.profile.draft_parser import InvalidProfile
 from artelier.operations.profile.operation_profile import OperationProfile, mistakes_in
 from artelier.operations.profile.talespinner import own_template, read_talespinner
 from tests.operations.chats import kernel_of, opened, play
@@ -190,7 +192,7 @@ def test_a_question_for_a_model_keeps_its_form_and_names_what_is_of_another_mach
             "prompt": "Sum up:\n{{ recentMessagesText(4) }}",
             "outputMode": "json",
             "jsonSchema": {"summary": "string: one line", "mood?": "string", "people": ["string: a name"]},
-            "samplers": {"temperature": 0.2, "topP": 0.9, "maxTokens": 200, "topK": 20},
+            "samplers": {"temperature": 0.2, "topP": 0.9, "maxTokens": 200, "topK": 20, "dry": 1},
             "timeoutMs": 20_000,
             "retry": {"maxAttempts": 3},
         }
@@ -207,7 +209,8 @@ def test_a_question_for_a_model_keeps_its_form_and_names_what_is_of_another_mach
     assert schema["properties"]["people"]["items"] == {"type": "string", "description": "a name"}
     machine, samplers = found.warnings
     assert "providerId, credentialRef, model: not here" in machine
-    assert samplers.endswith("samplers: not followed: topK")
+    assert params.top_k == 20
+    assert samplers.endswith("samplers: not followed: dry")
 
 
 # Executed
@@ -329,3 +332,97 @@ def test_an_open_tag_is_text_and_the_others_are_read() -> None:
     )
 
     assert made == "{% lastUserMessage {{ text }} {{ lastUserMessage"
+
+
+# Files of others, where there are some
+
+
+FOLDER = Path(os.environ.get("ARTELIER_FOREIGN_FILES", "no such folder"))
+ORACLE = FOLDER.parent / "talespinner" / "oracle-dev.json"
+"""Verdicts of TaleSpinner's own validators."""
+
+
+def _files(path: Path, *keys: str) -> Any:
+    found: Any = json.loads(path.read_bytes()) if path.exists() else {}
+    for key in keys:
+        found = found.get(key, {})
+    return found
+
+
+BUNDLES = {
+    name: wanted
+    for name, wanted in _files(FOLDER / "expected.json", "files").items()
+    if name.startswith("bundles/")
+}
+BLOCKS = {one["name"]: one for one in _files(ORACLE, "blockValidation")}
+
+
+@pytest.mark.skipif(not BLOCKS, reason="needs ARTELIER_FOREIGN_FILES")
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_has_the_verdict_that_it_had(name: str) -> None:
+    block = BLOCKS[name]["input"]
+    ref = {"blockId": "b", "enabled": True, "order": 0}
+    profile = {"profileId": "p", "name": "P", "enabled": True, "executionMode": "sequential"}
+    file = {
+        "type": "operation_profile_bundle",
+        "version": 2,
+        "profile": {**profile, "operationProfileSessionId": "s", "blockRefs": [ref]},
+        "blocks": [{"blockId": "b", **block}],
+    }
+    try:
+        parsed(json.dumps(file).encode())
+    except (InvalidImport, InvalidProfile):
+        is_valid = False
+    else:
+        is_valid = True
+
+    assert is_valid is BLOCKS[name]["ok"]
+
+
+@pytest.mark.skipif(not BUNDLES, reason="needs ARTELIER_FOREIGN_FILES")
+@pytest.mark.parametrize("name", BUNDLES)
+def test_a_bundle_of_others_is_read_and_executed_as_it_was(name: str, tmp_path: Path) -> None:
+    wanted, data = BUNDLES[name], (FOLDER / name).read_bytes()
+    if wanted["verdict"] == "refuse":
+        with pytest.raises((InvalidImport, InvalidProfile)):
+            parsed(data)
+        return
+    given = read_talespinner(data).data
+    for number, one in enumerate(wanted.get("runs", ())):
+        play(_executed(tmp_path / str(number), json.loads(json.dumps(given)), one))
+
+
+async def _executed(folder: Path, given: dict[str, Any], wanted: dict[str, Any]) -> None:
+    folder.mkdir()
+    for operation in given["operations"]:
+        if operation.get("name") not in wanted.get("only", [operation.get("name")]):
+            operation["enabled"] = False
+    first, *said, last = wanted["messages"]
+    with opened(folder) as kernel:
+        ref = await OperationProfile.parse(given).save(kernel.for_tenant())
+        session = await Session.open(
+            kernel, "c", model="m", system=first["content"], profile=ref, char="Oda Brell", user="Ines"
+        )
+        turns = [
+            {"user": one["content"], "variants": [other["content"]]}
+            for one, other in zip(said[::2], said[1::2], strict=True)
+        ]
+        await session.import_turns(turns)
+        earlier = wanted.get("artifacts_before", {}).get("log", {}).get("history", ())
+        for text in (*(one.removeprefix("Turn said: ") for one in earlier), last["content"]):
+            result = await session.generate(text)
+        assert result.status == "completed"
+        names = {one["operation_id"]: one.get("name") for one in given["operations"]}
+        ended = {names[key]: status for key, status in result.operations.items()}
+        for operation, status in wanted.get("operations", {}).items():
+            assert ended[operation] == ("done" if status == "done" else "skipped"), operation
+        request = await kernel_of(session).render(result.run_id, STEP)
+        shown = [(one.role, one.text.replace("\n", "")) for one in request.messages]
+        expected = [(one["role"], one["content"].replace("\n", "")) for one in wanted["prompt_after"]]
+        # Depths count messages of the conversation here, not what others put in: the order may differ.
+        assert sorted(shown) == sorted(expected + [one for one in shown if one[1].endswith(_said(earlier))])
+
+
+def _said(earlier: Any) -> tuple[str, ...]:
+    """Ends of what stood in the conversation before the run that is looked at."""
+    return tuple(one.removeprefix("Turn said: ") for one in earlier) or ("\0",)

@@ -238,6 +238,18 @@ def _referenced(
     return blocks
 
 
+_SAMPLERS = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "topK": "top_k",
+    "minP": "min_p",
+    "frequencyPenalty": "frequency_penalty",
+    "presencePenalty": "presence_penalty",
+    "seed": "seed",
+}
+"""Samplers of a question to a model, by their name here."""
+
+
 class _Bundle:
     """One profile in the making."""
 
@@ -356,7 +368,7 @@ class _Bundle:
         if system := self._text(fields, "system"):
             params["system"] = system
         samplers = fields.mapping("samplers")
-        for theirs, ours in (("temperature", "temperature"), ("topP", "top_p"), ("seed", "seed")):
+        for theirs, ours in _SAMPLERS.items():
             if (value := samplers.pop(theirs, None)) is not None:
                 params[ours] = value
         if (most := samplers.pop("maxTokens", None)) is not None:
