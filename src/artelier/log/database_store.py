@@ -51,6 +51,10 @@ ADMITTED_AT_ONCE = 200
 SCANNED_AT_ONCE = 5_000
 """Positions that a read of one tenant's events looks at before others have a turn."""
 
+PARTS_AT_ONCE = 16
+"""Keys for parts that one transaction makes: a turn of a chat takes four, each transaction is an fsync."""
+SPARE_POOLS_MAX = 1_000
+
 
 def _admit(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
     """A batch as it may be stored, or its refusal."""
@@ -98,6 +102,8 @@ class DatabaseStore(ABC):
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[tuple[str, str | None], DataKey] = {}
+        self._spare_parts: dict[tuple[str, int], list[DataKey]] = {}
+        """Keys for parts that were made and nothing is stored under, by tenant and the key above."""
         self._looked_at = -1
         self._keys_made = -1
         self._keys_gone = 0
@@ -172,6 +178,7 @@ class DatabaseStore(ABC):
 
     def _keys_changed(self) -> None:
         self._keys.clear()
+        self._spare_parts.clear()
         self.keyring.forget()
         for forget in tuple(self.on_keys):
             forget()
@@ -322,12 +329,25 @@ class DatabaseStore(ABC):
     async def part_keys(self, tenant: str, below: DataKey, *, count: int) -> list[DataKey]:
         if below.key_id is None:
             return [below] * count
+        self._look_at_keys()
+        if len(self._spare_parts) >= SPARE_POOLS_MAX:
+            self._spare_parts.clear()
+        spare = self._spare_parts.setdefault((tenant, below.key_id), [])
+        taken: list[DataKey] = []
+        while len(taken) < count:
+            try:
+                taken.append(spare.pop())
+            except IndexError:
+                wanted = max(count - len(taken), PARTS_AT_ONCE)
+                spare += await self._make_parts(tenant, below.key_id, count=wanted)
+        return taken
+
+    async def _make_parts(self, tenant: str, below: int, *, count: int) -> list[DataKey]:
         stored = [self.keyring.seal_key(self._entropy(SECRET_BYTES)) for _ in range(count)]
-        key_id = below.key_id
-        made = await self._writer.call(lambda db: keys.add_part_keys(db, tenant, key_id, stored))
+        made = await self._writer.call(lambda db: keys.add_part_keys(db, tenant, below, stored))
         if len(made) < count:
-            raise Erased("what this would be stored under was erased", got=f"key {below.key_id}")
-        return [self.keyring.key(tenant, id_, one) for id_, one in zip(made, stored, strict=True)]
+            raise Erased("what this would be stored under was erased", got=f"key {below}")
+        return [self.keyring.key(tenant, id_, one) for id_, one in zip(made, stored, strict=True)][::-1]
 
     async def part_key_of(self, tenant: str, name: bytes) -> DataKey | None:
         row = self._ask(contents.part_key_of_content, tenant, name)

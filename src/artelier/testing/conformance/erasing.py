@@ -232,6 +232,30 @@ class ErasingPromises(StoreHarness):
 
         self.tell(where, story)
 
+    def test_each_part_has_a_key_of_its_own_and_none_comes_below_one_that_is_gone(self, where: str) -> None:
+        async def story(one: Store) -> None:
+            two = self.make_store(where, (TALLY,))
+            try:
+                below, other = await one.data_key("acme", ANA), await one.data_key("acme")
+                made: list[DataKey] = []
+                for store in (one, two, one, two):
+                    for count in (1, 2, 40):
+                        found = await store.part_keys("acme", below, count=count)
+                        assert len(found) == count
+                        made += found
+                made += await one.part_keys("acme", other, count=3)
+                assert len({key.key_id for key in made}) == len(made)
+                wanted = Erasing(tenant="acme", keys=(await key_id_of(one, ANA),))
+                await one.erase(wanted, record=record(wanted))
+                for store in (one, two):
+                    with refuses(Erased):
+                        await store.part_keys("acme", below, count=1)
+                    assert len(await store.part_keys("acme", other, count=1)) == 1
+            finally:
+                two.close()
+
+        self.tell(where, story)
+
     def test_keys_that_another_opener_makes_are_no_erasure(self, where: str) -> None:
         async def story(one: Store) -> None:
             two = self.make_store(where, (TALLY,))
