@@ -451,7 +451,8 @@ class Steps:
         if self._step is None:
             return []
         places = self._step.places
-        found = [*places.system, *places.before_user, *places.after_user]
+        found = [*places.before_system, *places.system, *places.after_system]
+        found += [*places.before_user, *places.after_user]
         found += [section for _, section in places.at_depth]
         found += [*places.tail, *places.left_out]
         return [replace(section, stability="volatile", joined=False) for section in found]

@@ -28,8 +28,8 @@ def _writes(*tags: str, usage: str = "prompt_only") -> list[Data]:
 
 
 PLACES: dict[str, list[str]] = {
-    "system_prepend": [f"<X>\n\n{SYSTEM}", *OLD, "b"],
-    "system_append": [f"{SYSTEM}\n\n<X>", *OLD, "b"],
+    "system_prepend": ["<X>", SYSTEM, *OLD, "b"],
+    "system_append": [SYSTEM, "<X>", *OLD, "b"],
     "after_last_user": [SYSTEM, *OLD, "b", "<X>"],
     "before_last_user": [SYSTEM, *OLD, "<X>", "b"],
     "depth(0)": [SYSTEM, *OLD, "b", "<X>"],
@@ -39,20 +39,29 @@ PLACES: dict[str, list[str]] = {
     "depth(99999)": [SYSTEM, "<X>", *OLD, "b"],
     "tail": [SYSTEM, *OLD, "b", "<X>"],
 }
+AS_SYSTEM: dict[str, list[str]] = {
+    **PLACES,
+    "system_prepend": [f"<X>\n\n{SYSTEM}", *OLD, "b"],
+    "system_append": [f"{SYSTEM}\n\n<X>", *OLD, "b"],
+}
+"""A text of the system is a part of the system prompt where it stands beside it; any other is a message."""
 
 
 @pytest.mark.parametrize("persistence", ["persisted", "run_only"])
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
 @pytest.mark.parametrize("place", list(PLACES))
-def test_an_artifact_stands_where_its_rule_says(place: str, persistence: str, tmp_path: Path) -> None:
+def test_an_artifact_stands_where_its_rule_says(
+    place: str, role: str, persistence: str, tmp_path: Path
+) -> None:
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(None)
         await session.generate("a")
         writer = op("w", "X", keep("x", "prompt_only", persistence=persistence))
-        await session.change(profile=profile(writer, inclusions=[rule("x", place=place, role="user")]))
+        await session.change(profile=profile(writer, inclusions=[rule("x", place=place, role=role)]))
         turn = await session.generate("b")
-        assert [text for _, text in stage.prompt()] == PLACES[place]
-        role = {text: role for role, text in stage.prompt()}.get("<X>", "system")
-        assert role == ("system" if place.startswith("system") else "user")
+        expected_texts = AS_SYSTEM[place] if role == "system" else PLACES[place]
+        assert [text for _, text in stage.prompt()] == expected_texts
+        assert {text: said for said, text in stage.prompt()}.get("<X>", "system") == role
 
         shown = (await session.show(turn.run_id))["prompt"]
         part = next(one for one in shown if one["tag"] == "art.x")

@@ -135,6 +135,9 @@ class Places:
 
     system: tuple[Section, ...] = ()
     """One message, of which each is a part."""
+    before_system: tuple[Section, ...] = ()
+    """Messages of the person or the model before that one, and behind it."""
+    after_system: tuple[Section, ...] = ()
     before_user: tuple[Section, ...] = ()
     after_user: tuple[Section, ...] = ()
     at_depth: tuple[tuple[int, Section], ...] = ()
@@ -163,10 +166,14 @@ def place_sections(
         place = item.rule.place
         if item.dropped:
             places = replace(places, left_out=(*places.left_out, section))
-        elif place == "system_prepend":
+        elif place == "system_prepend" and section.role == "system":
             front.append(section)
-        elif place == "system_append":
+        elif place == "system_append" and section.role == "system":
             back.append(section)
+        elif place == "system_prepend":
+            places = replace(places, before_system=(*places.before_system, section))
+        elif place == "system_append":
+            places = replace(places, after_system=(*places.after_system, section))
         elif place == "after_last_user":
             places = replace(places, after_user=(*places.after_user, section))
         elif place == "before_last_user":
@@ -259,7 +266,7 @@ def around(
     behind = user + 1 if user else last + 1
     inserts[behind] = [*places.after_user, *inserts.get(behind, [])]
     cuts = sorted(inserts)
-    sections = list(places.system)
+    sections = [*places.before_system, *places.system, *places.after_system]
     start = first
     for index, at in enumerate(cuts):
         if at > start:

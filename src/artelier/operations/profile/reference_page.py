@@ -65,7 +65,7 @@ MEANINGS: dict[str, str] = {
     "when": "When the rule holds.",
     "trigger": "Only for such turns.",
     "place": "Around the system prompt, at the run's user message, before the n-th last message, or last.",
-    "role": "Whose message it is.",
+    "role": "Whose message it is. Beside the system prompt, `system` is a part of it, others are messages.",
     "priority": "What has less is left out first, if the prompt is too long.",
     "on_missing": "Without a value: leave it out, or fail.",
     "mode": "Where the text stands to what is there.",
