@@ -15,6 +15,7 @@ from ag_ui import core as agui
 from pydantic import TypeAdapter
 
 from artelier.app import Kernel
+from artelier.kernel.policy import Workspaces
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel, tool_call
@@ -38,7 +39,8 @@ def weather(city: str) -> str:
 @asynccontextmanager
 async def served(path: Path, *replies: Any, **settings: Any) -> AsyncIterator[House]:
     model = ScriptedModel(list(replies))
-    kernel = Kernel.open(path / "state.db", models=model, tools=[weather], environ={})
+    workspaces = settings.pop("workspaces", None)
+    kernel = Kernel.open(path / "state.db", models=model, tools=[weather], environ={}, workspaces=workspaces)
     settings = {
         "has_worker": False,
         "secret_file": path / "sessions",
@@ -187,6 +189,31 @@ def test_tools_of_the_server_are_told_with_their_results(tmp_path: Path) -> None
             [result] = [one for one in events if one.type == "TOOL_CALL_RESULT"]
             assert result.content == "sun in Oslo"
             assert text_of(events) == "Sun."
+
+    asyncio.run(main())
+
+
+def test_the_agent_reads_the_workspace_of_its_tenant_on_both_sides_of_an_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    (folder / "note.txt").write_text("The answer is seven.")
+    replies = (
+        tool_call("pick_colour", {"kind": "warm"}),
+        tool_call("read_file", {"path": "note.txt"}),
+        "Seven, in blue.",
+    )
+
+    async def main() -> None:
+        async with served(tmp_path, *replies, workspaces=Workspaces(default=str(folder))) as made:
+            first = await post(made.client, body([says("What is the answer?")]))
+            [(call_id, name, _)] = calls(first)
+            assert name == "pick_colour"
+            then = await post(made.client, body([says("What is the answer?"), gives(call_id, "blue")]))
+
+            assert text_of(then) == "Seven, in blue."
+            asked = made.model.requests
+            assert {"read_file", "weather", "pick_colour"} <= {tool.name for tool in asked[0].tools}
+            assert "The answer is seven." in asked[-1].messages[-1].text
 
     asyncio.run(main())
 

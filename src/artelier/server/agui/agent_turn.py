@@ -18,6 +18,7 @@ import msgspec
 from ag_ui import core as agui
 
 from artelier.agents.autonomous import AutonomousAgent
+from artelier.agents.launch import tools_of
 from artelier.agents.run_config import Job, Wanted
 from artelier.agents.stream import (
     ApprovalAnswered,
@@ -32,6 +33,7 @@ from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, ToolFailed
 from artelier.kernel import AgentResult, Limits, run_row
 from artelier.kernel.queries.content import blob_json
+from artelier.loops.cycle import host_tools
 from artelier.money import parse_usd
 from artelier.ports.model import Delta, ToolSchema
 from artelier.ports.tool import Risk, ToolContext, ToolPort
@@ -214,11 +216,13 @@ class AgentThread:
         services = self.desk.services
         if self.budget_usd is not None:
             parse_usd(self.budget_usd)  # now, while it can be refused
-        self._tools = client_tools(self.asked, list(services.tools))
+        workspace, tools = services.workspaces.root(self.desk.id), host_tools(services)
+        own = self._own_tools(workspace, tools)
+        self._tools = client_tools(self.asked, [tool.name for tool in own])
         self._answers = answers_of(self.asked, self.session)
         if not self._answers:
-            chat = self._agent(self._tools).chat(
-                self.session, model=self.model, tenant=self.desk.id, **self._more
+            chat = self._agent([*own, *self._tools]).chat(
+                self.session, model=self.model, tenant=self.desk.id, workspace=workspace, **self._more
             )
             return chat.stream(self.words)
         runs = {one.run_id for one in self._answers}
@@ -259,12 +263,17 @@ class AgentThread:
         wanted = Wanted(
             run_id=run_id, model=job.model, prompt=job.prompt, tenant=desk.id, is_chat=True, on_wait="return"
         )
-        return stream_of(self._agent(tools), wanted)
+        own = self._own_tools(job.workspace, job.host_tools)
+        return stream_of(self._agent([*own, *tools]), wanted)
+
+    def _own_tools(self, workspace: str, tools: Sequence[str]) -> list[ToolPort]:
+        """Return the server's tools, with those that the same run has in any other process."""
+        services = self.desk.services
+        given = tools_of(services, self.desk.id, workspace, host_tools=tools)
+        return list(services.tools.values()) if given is None else given
 
     def _agent(self, tools: Sequence[ToolPort]) -> AutonomousAgent:
-        return AutonomousAgent(
-            kernel=self.kernel, tools=[*self.desk.services.tools.values(), *tools], agent_id="agui"
-        )
+        return AutonomousAgent(kernel=self.kernel, tools=tools, agent_id="agui")
 
 
 class AgentTelling:
