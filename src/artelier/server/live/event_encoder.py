@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError, Erased
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.log import Event, TenantTurns, registered, stored_blob
-from artelier.log.contract import Store
+from artelier.log.contract import Store, stored_name
 from artelier.operations.profile.definition import HOOKS
 from artelier.server.wire.artifacts import without_path
 
@@ -152,21 +152,41 @@ class Encoder:
         return await self._store.read_all(after=after, limit=limit, tenant=self._tenant)
 
     async def encode(self, event: Event) -> WireEvent:
-        if (known := self._find_known(event)) is not None:
-            return known
-        async with self._turn:
-            # Who waited for a turn often finds that another has encoded it.
-            if (known := self._find_known(event)) is not None:
-                return known
-            await self._pass_turn()
-            return await self._encode(event)
+        """Return one event as clients see it."""
+        return (await self._encode_slice([event]))[0]
 
-    def _find_known(self, event: Event) -> WireEvent | None:
+    async def encode_all(self, events: Sequence[Event]) -> AsyncGenerator[WireEvent]:
+        """Encode events one after the other, a slice at a time: the texts of a slice are read at once."""
+        for start in range(0, len(events), SLICE_EVENTS):
+            for wire in await self._encode_slice(events[start : start + SLICE_EVENTS]):
+                yield wire
+
+    async def _encode_slice(self, events: Sequence[Event]) -> list[WireEvent]:
+        if len(known := self._find_known(events)) < len(events):
+            async with self._turn:
+                # Who waited for a turn often finds that another has encoded them.
+                known = self._find_known(events)
+                await self._encode_new([one for one in events if one.position not in known], known)
+        return [known[event.position] for event in events]
+
+    def _find_known(self, events: Sequence[Event]) -> dict[int, WireEvent]:
         if self._erasures != (erasures := self._store.erasures()):
             self._erasures = erasures
             self._known.clear()
             self._known_bytes = 0
-        return self._known.get(event.position)
+        return {one.position: self._known[one.position] for one in events if one.position in self._known}
+
+    async def _encode_new(self, events: Sequence[Event], known: dict[int, WireEvent]) -> None:
+        """Encode events that are not remembered, and remember those read since the last erasure."""
+        await self._pass_turn()
+        erasures = self._erasures
+        contents = await self._read_small(events)
+        for event in events:
+            known[event.position] = await self._encode(event, contents)
+            await self._pass_turn()
+        if erasures == self._erasures == self._store.erasures():
+            for event in events:
+                self._remember(known[event.position])
 
     async def _pass_turn(self) -> None:
         """Let everything else run once if this slice is spent."""
@@ -174,8 +194,17 @@ class Encoder:
             self._slice_bytes = self._slice_events = 0
             await asyncio.sleep(0)
 
-    async def _encode(self, event: Event) -> WireEvent:
-        erasures = self._erasures
+    async def _read_small(self, events: Sequence[Event]) -> dict[bytes, bytes]:
+        """Read contents that are small by their nature at once; what tools take and give is read alone."""
+        names = {
+            stored_name(ref)
+            for event in events
+            if not event.kind.startswith("tool.")
+            for ref in _named(event).values()
+        }
+        return await self._store.blobs(self._tenant, [*names]) if len(names) > 1 else {}
+
+    async def _encode(self, event: Event, contents: Mapping[bytes, bytes]) -> WireEvent:
         assert event.stream.tenant == self._tenant, "an encoder is of one tenant"
         body = _json(
             {
@@ -188,16 +217,13 @@ class Encoder:
                 "actor": event.actor,
                 "cause": event.cause,
                 "data": _data(event),
-                "texts": await self._texts(event),
+                "texts": await self._texts(event, contents),
             }
         )
-        wire = WireEvent(event.position, event.stream.space, event.stream.local, event.kind, body)
         self.encoded += 1
         self._slice_events += 1
         self._slice_bytes += len(body)
-        if erasures == self._erasures == self._store.erasures():
-            self._remember(wire)
-        return wire
+        return WireEvent(event.position, event.stream.space, event.stream.local, event.kind, body)
 
     def _remember(self, wire: WireEvent) -> None:
         """Keep an event whose texts were read since the last erasure."""
@@ -207,35 +233,49 @@ class Encoder:
             _, oldest = self._known.popitem(last=False)
             self._known_bytes -= len(oldest.body)
 
-    async def _texts(self, event: Event) -> dict[str, str]:
-        fields = TEXTS.get(event.kind, ())
-        if not fields or not event.stream.local.startswith(TOLD):
-            return {}
-        data = event.plain()
-        if of_operation(data.get("key", "")) and event.kind.startswith("tool."):
-            return {}
+    async def _texts(self, event: Event, contents: Mapping[bytes, bytes]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name in fields:
-            if event.kind == "artifact.written" and not _may_be_told(data, name):
-                continue
-            ref = data.get(name)
-            if isinstance(ref, str) and BLOB.fullmatch(ref):
-                text = await self._text(ref)
-                if text is not None and (name == "job" or data.get("kind") == "task"):
-                    text = _without_path(text) if name in ("job", "metadata") else text
-                if text is not None:
-                    found[name] = text
+        for name, ref in _named(event).items():
+            text = await self._text(ref, contents)
+            if text is not None and (name == "job" or (name == "metadata" and _is_task(event))):
+                text = _without_path(text)
+            if text is not None:
+                found[name] = text
         return found
 
-    async def _text(self, ref: str) -> str | None:
-        try:
-            content = await stored_blob(self._store, self._tenant, ref)
-        except Erased as error:
-            return error.mark
-        except ArtelierError:
-            return None  # damaged: `artelier verify` says so, a stream goes on
+    async def _text(self, ref: str, contents: Mapping[bytes, bytes]) -> str | None:
+        content = contents.get(stored_name(ref))
+        if content is None:
+            try:
+                content = await stored_blob(self._store, self._tenant, ref)
+            except Erased as error:
+                return error.mark
+            except ArtelierError:
+                return None  # damaged: `artelier verify` says so, a stream goes on
         self._slice_bytes += len(content)
         return shorten_content(content)
+
+
+def _named(event: Event) -> dict[str, str]:
+    """Return the references whose content clients may see, by the field that has each."""
+    fields = TEXTS.get(event.kind, ())
+    if not fields or not event.stream.local.startswith(TOLD):
+        return {}
+    data = event.plain()
+    if of_operation(data.get("key", "")) and event.kind.startswith("tool."):
+        return {}
+    is_written = event.kind == "artifact.written"
+    return {
+        name: ref
+        for name in fields
+        if isinstance(ref := data.get(name), str)
+        and BLOB.fullmatch(ref)
+        and (not is_written or _may_be_told(data, name))
+    }
+
+
+def _is_task(event: Event) -> bool:
+    return event.plain().get("kind") == "task"
 
 
 def _without_path(text: str) -> str:
