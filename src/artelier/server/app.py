@@ -181,7 +181,7 @@ def check_workspaces(workspaces: Workspaces, settings: ServerSettings) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    app.state.hub.start()
+    app.state.hub.start(tenant=app.state.settings.tenant)
     app.state.lag.start()
     if app.state.driver is not None:
         app.state.driver.start()

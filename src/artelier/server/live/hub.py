@@ -15,6 +15,7 @@ from artelier.app import Kernel
 from artelier.clock import Clock
 from artelier.errors import ArtelierError, QueueFull, StoreClosed, TooManyAtOnce
 from artelier.log import Event
+from artelier.server.graph.keeper import GraphKeeper
 from artelier.server.live.event_encoder import Encoder, Filter, WireEvent
 
 LOOK_S = 1
@@ -182,7 +183,9 @@ class Hub:
         self._queue_max = queue_max
         self._feeds: dict[str, TenantFeed] = {}
         self._encoders: OrderedDict[str, Encoder] = OrderedDict()
+        self._graphs = GraphKeeper(kernel.store)
         self._beat: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._open: set[StreamClient] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unlisten = lambda: None
@@ -195,10 +198,14 @@ class Hub:
         """Events that were encoded for those who listen now; one costs one, however many they are."""
         return sum(feed.encoder.encoded for feed in self._feeds.values())
 
-    def start(self) -> None:
+    def start(self, *, tenant: str = "") -> None:
+        """Listen to the log, in this loop. `tenant` is whose page is likely to be opened first."""
         self._loop = asyncio.get_running_loop()
         self._unlisten = self._kernel.store.listen(self._on_commit)
         self._beat = self._loop.create_task(self._heartbeat())
+        if tenant:
+            self._graphs.graph(tenant, self._encoder(tenant))
+        self._keeping = self._loop.create_task(self._keep_graphs())
 
     def close(self) -> None:
         """End every stream; clients come back to whoever serves next."""
@@ -206,8 +213,9 @@ class Hub:
         self._unlisten()
         for client in tuple(self._open):
             client.end()
-        if self._beat is not None:
-            self._beat.cancel()
+        for task in (self._beat, self._keeping):
+            if task is not None:
+                task.cancel()
         for feed in self._feeds.values():
             if feed.task is not None:
                 feed.task.cancel()
@@ -230,6 +238,19 @@ class Hub:
             await self._kernel.services.clock.sleep(HEARTBEAT_S)
             for client in tuple(self._open):
                 client.push(BEAT)
+
+    async def _keep_graphs(self) -> None:
+        """Keep the graphs of pages near the log's end, so that one that is opened begins at once."""
+        while True:
+            try:
+                await self._graphs.keep_up()
+            except ArtelierError as error:  # who asks for a graph is told, too
+                logger.error("a graph cannot be kept: %s", error.code)
+            await self._kernel.services.clock.sleep(HEARTBEAT_S)
+
+    async def graph(self, tenant: str, *, at: int | None) -> bytes:
+        """Return the JSON of what a tenant's page shows now, or showed after the event at a position."""
+        return await self._graphs.graph(tenant, self._encoder(tenant)).read(at=at)
 
     async def _feed(self, tenant: str) -> TenantFeed:
         if (feed := self._feeds.get(tenant)) is None:

@@ -45,6 +45,7 @@ PREFIX = "/api/v1"
 ROUTERS = (
     "server:auth_router",
     "events",
+    "events:graph_router",
     "runs",
     "runs:approvals_router",
     "artifacts",

@@ -1,4 +1,4 @@
-"""Routes of events: pages of past ones, a live stream, and the same in the events of AG-UI."""
+"""Routes of events: pages of past ones, a live stream, what they add up to, and the same for AG-UI."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from artelier.server.agui.event_follower import (
 )
 from artelier.server.background_tasks import LET_GO_S, Errands, errands_of
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
+from artelier.server.graph.records import GraphOut
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.live.hub import TYPE, EventStream, beating
 from artelier.server.routes import resource
@@ -91,6 +92,19 @@ def _resume_position(after: int, last_event_id: str | None) -> int:
     if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > 15:
         raise InvalidRequest("Last-Event-ID is no position", expected="a number", got="other text")
     return int(last_event_id)
+
+
+graph_router = resource("graph")
+
+
+@graph_router.get("", response_model=GraphOut)
+async def show(
+    desk: Desk,
+    hub: Live,
+    at: Annotated[int | None, Query(ge=0, le=POSITION_MAX, description="A position of the past.")] = None,
+) -> Response:
+    """Everything that the page shows, as it is now or was after an event; go on with the events after it."""
+    return Response(await hub.graph(desk.id, at=at), media_type="application/json")
 
 
 agui_router = resource("agui")

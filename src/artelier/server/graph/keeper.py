@@ -1,0 +1,134 @@
+"""The graphs of tenants, kept in memory as far as they were folded, with checkpoints of their past."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from artelier.log.contract import Store
+from artelier.server.graph.event import seen
+from artelier.server.graph.fold import fold_event
+from artelier.server.graph.records import Graph, encode_graph, pack_graph, unpack_graph
+from artelier.server.live.event_encoder import Encoder
+
+CHECKPOINT_EVENTS = 5_000
+"""The most events that are folded again for a moment of the past."""
+CHECKPOINTS_MAX = 64
+"""Of one tenant; beyond it every second of the older ones goes, and the past takes longer."""
+GRAPHS_MAX = 16
+"""Tenants whose graph is remembered: one of 60,000 events takes some 20 MB."""
+WINDOW_EVENTS = 10_000
+"""The fewest events that a page reads from before it was opened, if there are as many."""
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A graph as it was, packed."""
+
+    position: int
+    events: int
+    packed: bytes
+
+    def open(self) -> Graph:
+        return unpack_graph(zlib.decompress(self.packed))
+
+
+class TenantGraph:
+    """The state of one tenant's page, folded from its events as its clients see them.
+
+    It holds texts, so it begins again after an erasure, as whatever else remembers content.
+    """
+
+    def __init__(self, store: Store, encoder: Encoder) -> None:
+        self._store = store
+        self._encoder = encoder
+        self._erasures = store.erasures()
+        self._graph = Graph()
+        self._checkpoints: list[Checkpoint] = []
+        self._body: tuple[int, bytes] = (-1, b"")
+        self._turn = asyncio.Lock()
+
+    async def read(self, *, at: int | None) -> bytes:
+        """Return the JSON of the graph as it is now, or as it was after the event at a position.
+
+        Cost: of now, what came since it was last read; of the past, at most `CHECKPOINT_EVENTS` beside
+        unpacking, while every checkpoint is there.
+        """
+        async with self._turn:
+            await self._catch_up()
+            if at is not None and at < self._graph.position:
+                return encode_graph(await self._past(at), window_from=self._window_from())
+            if self._body[0] != self._graph.position:
+                self._body = (
+                    self._graph.position,
+                    encode_graph(self._graph, window_from=self._window_from()),
+                )
+            return self._body[1]
+
+    async def keep_up(self) -> None:
+        """Fold what came, unless somebody is at it."""
+        if not self._turn.locked():
+            async with self._turn:
+                await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        while True:
+            if self._erasures != (erasures := self._store.erasures()):
+                self._erasures, self._graph, self._checkpoints = erasures, Graph(), []
+                self._body = (-1, b"")
+            await self._fold(self._graph, upto=None)
+            if self._erasures == self._store.erasures():
+                return
+
+    async def _fold(self, graph: Graph, *, upto: int | None) -> None:
+        """Fold stored events in, up to a position or to the end of the log."""
+        while events := await self._encoder.read(after=graph.position, limit=PAGE):
+            async for event in self._encoder.encode_all(events):
+                if upto is not None and event.position > upto:
+                    return
+                fold_event(graph, seen(event))
+                if upto is None and graph.events % CHECKPOINT_EVENTS == 0:
+                    await self._keep(graph)
+
+    async def _keep(self, graph: Graph) -> None:
+        packed = await asyncio.to_thread(zlib.compress, pack_graph(graph), 1)
+        self._checkpoints.append(Checkpoint(graph.position, graph.events, packed))
+        if len(self._checkpoints) > CHECKPOINTS_MAX:
+            older = self._checkpoints[: CHECKPOINTS_MAX // 2]
+            self._checkpoints = older[1::2] + self._checkpoints[CHECKPOINTS_MAX // 2 :]
+
+    async def _past(self, at: int) -> Graph:
+        before = [one for one in self._checkpoints if one.position <= at]
+        graph = before[-1].open() if before else Graph()
+        await self._fold(graph, upto=at)
+        return graph
+
+    def _window_from(self) -> int:
+        """Return the newest checkpoint with a window of events behind it; 0 while there is none."""
+        reach = self._graph.events - WINDOW_EVENTS
+        return next((one.position for one in reversed(self._checkpoints) if one.events <= reach), 0)
+
+
+class GraphKeeper:
+    """The graphs of the tenants that were asked for last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._graphs: OrderedDict[str, TenantGraph] = OrderedDict()
+
+    def graph(self, tenant: str, encoder: Encoder) -> TenantGraph:
+        """Return the graph of a tenant; it is folded when it is read."""
+        if (known := self._graphs.get(tenant)) is None:
+            known = self._graphs[tenant] = TenantGraph(self._store, encoder)
+        self._graphs.move_to_end(tenant)
+        if len(self._graphs) > GRAPHS_MAX:
+            self._graphs.popitem(last=False)
+        return known
+
+    async def keep_up(self) -> None:
+        """Fold what came to the graphs that are remembered, so that the next page opens at once."""
+        for graph in tuple(self._graphs.values()):
+            await graph.keep_up()

@@ -1,0 +1,432 @@
+"""The state that Mission Control shows, as records: the same that the page makes of events.
+
+A page begins with these and folds what comes after them (`web/src/projection/`), so each field here is a
+field there, and `tests/server/test_graph.py` compares the two. Records change in place; `pack_graph` keeps
+one as it is. JSON of them is what `GET /api/v1/graph` answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+RUN_STATUSES = (
+    "pending",
+    "running",
+    "paused",
+    "waiting",
+    "waiting_approval",
+    "unknown_outcome",
+    "budget_exhausted",
+    "completed",
+    "failed",
+    "cancelled",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Spend:
+    """The cost of model calls and tools."""
+
+    microusd: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    unpriced: int = 0
+    """Calls whose price nobody knows: then `microusd` is a lower bound."""
+    calls: int = 0
+
+    def add(self, more: Spend) -> None:
+        self.microusd += more.microusd
+        self.input_tokens += more.input_tokens
+        self.cached_tokens += more.cached_tokens
+        self.output_tokens += more.output_tokens
+        self.unpriced += more.unpriced
+        self.calls += more.calls
+
+
+@dataclass(slots=True, kw_only=True)
+class FailedTry:
+    """A try of a model call that failed in a passing way."""
+
+    code: str
+    at_us: int
+    wait_ms: int
+    """How long the next one waits."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphRun:
+    """A run."""
+
+    id: str
+    loop: str = ""
+    agent: str = ""
+    model: str = ""
+    goal: str = ""
+    parent: str = ""
+    origin: str = ""
+    successor: str = ""
+    """The fork as which it goes on, since its code had changed."""
+    status: str = "running"
+    reason: str = ""
+    started_us: int
+    ended_us: int | None = None
+    cycles: int = 0
+    spend: Spend = field(default_factory=Spend)
+    prompt_tokens: int = 0
+    """Of the newest request that was answered, as the provider counted."""
+    prompt_cached_tokens: int = 0
+    message: str = ""
+    """Of the newest failure, as far as it is small."""
+    last_kind: str = ""
+    last_position: int = 0
+    last_us: int = 0
+    doing: str = ""
+    """The step at work; empty if none."""
+    doing_us: int = 0
+    """When that began; 0 if nothing is at work."""
+    failed_tries: list[FailedTry] = field(default_factory=list[FailedTry])
+    """Of the model call at work, oldest first."""
+    waits: list[str] = field(default_factory=list[str])
+
+    def rest(self) -> None:
+        """Let no step be at work."""
+        self.doing, self.doing_us, self.failed_tries = "", 0, []
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphAgent:
+    """An agent: an artifact of kind `agent`, or whoever runs are named after."""
+
+    id: str
+    mission: str
+    name: str
+    role: str = ""
+    version: int = 0
+    """Of its artifact; 0 if it has none."""
+    deleted: bool = False
+    run_id: str = ""
+    """The newest run (for an agent of a mission: its newest task)."""
+    task: str = ""
+    action: str = ""
+    iteration: int = 0
+    iterations_max: int = 0
+    steering: str = ""
+    spend: Spend = field(default_factory=Spend)
+    last_us: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Mark:
+    """The progress of a task's loop at an event of its run."""
+
+    seq: int = 0
+    iteration: int = 0
+    before: int = 0
+    ended: str = ""
+    """The end that the loop itself told, whatever people have said since."""
+    reason: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphIteration:
+    """One iteration of a task."""
+
+    n: int
+    position: int
+    at_us: int
+    action: str = ""
+    tool: str = ""
+    reason: str = ""
+    repeats: int = 0
+    steering: str = ""
+    artifact: str = ""
+    is_error: bool = False
+    code: str = ""
+    passed: bool | None = None
+    """Null until it was judged."""
+    summary: str = ""
+    void: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphTask:
+    """A task."""
+
+    id: str
+    mission: str
+    goal: str = ""
+    criteria: str = ""
+    agent: str = ""
+    parent: str = ""
+    status: str = "pending"
+    ended: str = ""
+    """The end that its loop told; empty while it works."""
+    reason: str = ""
+    blocked_by: str = ""
+    iteration: int = 0
+    iterations_max: int = 0
+    """The last that is allowed, those before it was tried again included."""
+    iterations_before: int = 0
+    """The iteration after which the limit counts."""
+    marks: list[Mark] = field(default_factory=list[Mark])
+    """How far its loop was at events of its run, oldest first: forks begin with one of these."""
+    depends_on: list[str] = field(default_factory=list[str])
+    inputs: list[str] = field(default_factory=list[str])
+    outputs: list[str] = field(default_factory=list[str])
+    iterations: list[GraphIteration] = field(default_factory=list[GraphIteration])
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphArtifact:
+    """The newest version of an artifact."""
+
+    id: str
+    kind: str
+    title: str
+    version: int
+    media: str
+    size_bytes: int
+    owner: str
+    creator: str
+    mission: str
+    run_id: str
+    derived_from: list[str]
+    membranes: list[str]
+    """Ids of the membranes whose members may read it."""
+    price_read: int
+    deleted: bool
+    created_us: int
+    changed_us: int
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphMembrane:
+    """A membrane with its members and what they share."""
+
+    id: str
+    mission: str
+    name: str
+    version: int = 0
+    members: list[str] = field(default_factory=list[str])
+    shared: list[str] = field(default_factory=list[str])
+    deleted: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphEdge:
+    """What went from one to another, and how often."""
+
+    id: str
+    kind: str
+    source: str
+    target: str
+    count: int = 0
+    last_position: int = 0
+    last_us: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphApproval:
+    """A question to a person."""
+
+    id: str
+    """`run#key`."""
+    run_id: str
+    key: str
+    question: str
+    details: dict[str, Any]
+    asked_us: int
+    expires_us: int | None
+    decision: str = ""
+    """Empty while it waits."""
+    by: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphMission:
+    """A goal's plan, and what it became."""
+
+    id: str
+    planned_us: int
+    launched_us: int | None = None
+    calls_max: int
+    cost_max: int | None
+    agents: list[str] = field(default_factory=list[str])
+    tasks: list[str] = field(default_factory=list[str])
+    membranes: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphCosts:
+    """Money of the tenant, in micro-dollars."""
+
+    total: Spend = field(default_factory=Spend)
+    by_model: dict[str, Spend] = field(default_factory=dict[str, Spend])
+    held: dict[str, int] = field(default_factory=dict[str, int])
+    """For calls in flight, by `run key`."""
+    caps: dict[str, int] = field(default_factory=dict[str, int])
+    """By scope (`tenant`, `run:x`, `agent:x`, `membrane:x`)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AskedTurn:
+    """The run that answers what a chat's branch was asked last."""
+
+    run: str
+    trigger: str
+    """`generate`, `regenerate` or `continue`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse:
+    """When something last happened to a chat, a world or a goal."""
+
+    newest: dict[str, int] = field(default_factory=dict[str, int])
+    """Position of the newest event by `session:x`, `world:w` or `mission:m`, and of each list of them."""
+    asked: dict[str, AskedTurn] = field(default_factory=dict[str, AskedTurn])
+    """By `chat#branch`."""
+    ticks: dict[str, int] = field(default_factory=dict[str, int])
+    """The newest tick by world."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphIndex:
+    """Answers that a fold would have to look through everything for; no client sees them."""
+
+    order: dict[str, int] = field(default_factory=dict[str, int])
+    """The place of each task among all."""
+    dependants: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Tasks by one that each depends on, or did."""
+    tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Tasks by an agent that each has, or had."""
+    sharing: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Artifacts by the membrane they are shared in, before that is known."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Graph:
+    """Everything that the page shows of a tenant, as it is after the event at `position`."""
+
+    position: int = 0
+    """Of the newest event that is folded in; 0 before the first."""
+    at_us: int = 0
+    events: int = 0
+    runs: dict[str, GraphRun] = field(default_factory=dict[str, GraphRun])
+    agents: dict[str, GraphAgent] = field(default_factory=dict[str, GraphAgent])
+    tasks: dict[str, GraphTask] = field(default_factory=dict[str, GraphTask])
+    artifacts: dict[str, GraphArtifact] = field(default_factory=dict[str, GraphArtifact])
+    membranes: dict[str, GraphMembrane] = field(default_factory=dict[str, GraphMembrane])
+    missions: dict[str, GraphMission] = field(default_factory=dict[str, GraphMission])
+    edges: dict[str, GraphEdge] = field(default_factory=dict[str, GraphEdge])
+    approvals: dict[str, GraphApproval] = field(default_factory=dict[str, GraphApproval])
+    costs: GraphCosts = field(default_factory=GraphCosts)
+    pulse: Pulse = field(default_factory=Pulse)
+    index: GraphIndex = field(default_factory=GraphIndex)
+
+    def agent(self, id_: str) -> GraphAgent:
+        """Return the agent of that id, made if runs or tasks name it before its artifact does."""
+        if (known := self.agents.get(id_)) is None:
+            known = self.agents[id_] = GraphAgent(id=id_, mission=mission_of(id_), name=short_name(id_))
+        return known
+
+    def put_task(self, task: GraphTask) -> None:
+        """Let a task be there and be found, however it was changed."""
+        index = self.index
+        self.tasks[task.id] = task
+        index.order.setdefault(task.id, len(index.order))
+        for other in task.depends_on:
+            if task.id not in (behind := index.dependants.setdefault(other, [])):
+                behind.append(task.id)
+        if task.agent and task.id not in (own := index.tasks_of.setdefault(task.agent, [])):
+            own.append(task.id)
+
+    def dependants(self, id_: str) -> list[str]:
+        """Return the tasks that depend on one, the first first."""
+        found = [one for one in self.index.dependants.get(id_, ()) if id_ in self.tasks[one].depends_on]
+        return sorted(found, key=self.index.order.__getitem__)
+
+    def tasks_of(self, agent: str) -> list[GraphTask]:
+        """Return the tasks of an agent, the first first."""
+        found = [one for one in self.index.tasks_of.get(agent, ()) if self.tasks[one].agent == agent]
+        return [self.tasks[one] for one in sorted(found, key=self.index.order.__getitem__)]
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphOut:
+    """The state of the page at a position, to be shown and gone on from."""
+
+    position: int
+    at_us: int
+    events: int
+    """How many events of the tenant it was folded from."""
+    window_from: int
+    """A position of a while ago, of which `at` gives the state quickly: 0 if the log is short."""
+    runs: list[GraphRun]
+    agents: list[GraphAgent]
+    tasks: list[GraphTask]
+    artifacts: list[GraphArtifact]
+    membranes: list[GraphMembrane]
+    missions: list[GraphMission]
+    edges: list[GraphEdge]
+    approvals: list[GraphApproval]
+    costs: GraphCosts
+    pulse: Pulse
+
+
+_json = msgspec.json.Encoder()
+_pack = msgspec.msgpack.Encoder()
+_unpack = msgspec.msgpack.Decoder(Graph)
+
+
+def encode_graph(graph: Graph, *, window_from: int) -> bytes:
+    """Return a graph as the JSON of `GraphOut`."""
+    return _json.encode(
+        GraphOut(
+            position=graph.position,
+            at_us=graph.at_us,
+            events=graph.events,
+            window_from=window_from,
+            runs=[*graph.runs.values()],
+            agents=[*graph.agents.values()],
+            tasks=[*graph.tasks.values()],
+            artifacts=[*graph.artifacts.values()],
+            membranes=[*graph.membranes.values()],
+            missions=[*graph.missions.values()],
+            edges=[*graph.edges.values()],
+            approvals=[*graph.approvals.values()],
+            costs=graph.costs,
+            pulse=graph.pulse,
+        )
+    )
+
+
+def pack_graph(graph: Graph) -> bytes:
+    """Return a graph in the form that `unpack_graph` reads."""
+    return _pack.encode(graph)
+
+
+def unpack_graph(packed: bytes) -> Graph:
+    return _unpack.decode(packed)
+
+
+# Ids, as people read them
+
+
+def mission_of(id_: str) -> str:
+    """Return the mission that an id belongs to; "" for ids that stand alone."""
+    mission, slash, _ = id_.partition("/")
+    return mission if slash else ""
+
+
+def short_name(id_: str) -> str:
+    """Return the last part of an id."""
+    return id_.rpartition("/")[2]
+
+
+def id_of(ref: str) -> str:
+    """Return the id that a ref points at: `letter@2` and `letter#intro` are about `letter`."""
+    return ref.partition("@")[0].partition("#")[0]
