@@ -1,8 +1,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { churn } from "../../tests/events";
 import type { WireEvent } from "@/projection/event";
+import { foldAll } from "@/projection/fold";
+import { EMPTY_GRAPH, type Graph } from "@/projection/graph";
+import { NOTHING, type Snapshot, type Stretch } from "@/projection/store";
 import { ApiError, type Page } from "./http";
-import { LiveFeed, type LiveState, type Source, STALE_AFTER_MS, type Surroundings } from "./live";
+import { BEHIND_MAX, LiveFeed, type LiveState, type Source, STALE_AFTER_MS, type Surroundings } from "./live";
 
 /** A server with a stored log, a browser's connection to it, and a clock: all played by hand. */
 class World implements Surroundings {
@@ -13,6 +16,9 @@ class World implements Surroundings {
   readonly opened: string[] = [];
   source: (Source & { readyState: number }) | null = null;
   readonly pages: number[] = [];
+  /** Position up to which the server has folded. */
+  folded = 0;
+  windowFrom = 0;
   #frames: (() => void)[] = [];
   #timers: { readonly at: number; readonly task: () => void }[] = [];
   #now = 0;
@@ -23,10 +29,15 @@ class World implements Surroundings {
     return this.source;
   };
 
+  snapshot = (at: number | null): Promise<Snapshot> => {
+    if (this.refuseWith !== null) return Promise.reject(refused(this.refuseWith));
+    const graph = foldAll(this.stored.filter((event) => event.position <= (at ?? this.folded)));
+    return Promise.resolve({ ...NOTHING, graph, windowFrom: this.windowFrom });
+  };
+
   page = (after: number): Promise<Page<unknown>> => {
     this.pages.push(after);
-    if (this.refuseWith !== null)
-      return Promise.reject(new ApiError({ code: "x", message: "x", status: this.refuseWith }));
+    if (this.refuseWith !== null) return Promise.reject(refused(this.refuseWith));
     const items = this.stored.filter((event) => event.position > after).slice(0, this.pageSize);
     const last = items.at(-1)?.position ?? after;
     return Promise.resolve({ items, next: this.stored.some((event) => event.position > last) ? last : null });
@@ -69,6 +80,10 @@ class World implements Surroundings {
   }
 }
 
+function refused(status: number): ApiError {
+  return new ApiError({ code: "x", message: "x", status });
+}
+
 /** All promises that are already resolved have run. */
 async function settled(): Promise<void> {
   for (let n = 0; n < 50; n += 1) await Promise.resolve();
@@ -77,16 +92,28 @@ async function settled(): Promise<void> {
 let world: World;
 let came: WireEvent[];
 let batches: number;
+let begun: Graph[];
+let window: Stretch | null;
 let states: LiveState[];
 let feed: LiveFeed;
 
 beforeEach(async () => {
   world = new World();
+  await begin();
+});
+
+async function begin(): Promise<void> {
   came = [];
+  begun = [];
+  window = null;
   batches = 0;
   states = [];
   feed = new LiveFeed({
     outside: world,
+    onBegin: ({ graph }) => begun.push(graph),
+    onWindow: (stretch) => {
+      window = stretch;
+    },
     onEvents: (events) => {
       batches += 1;
       came.push(...events);
@@ -95,7 +122,7 @@ beforeEach(async () => {
   });
   feed.start();
   await settled();
-});
+}
 
 function next(): WireEvent {
   const last = world.stored.at(-1);
@@ -115,6 +142,47 @@ test("what is stored comes page by page, then the stream goes on right after it,
   expect(batches).toBe(1);
   expect(world.opened).toEqual([`/api/v1/events?after=${world.stored.length - 2}`]);
   expect(states).toEqual(["live"]);
+});
+
+test("it begins with what the server has folded, and reads what was before once it is live", async () => {
+  world = new World();
+  world.folded = 12;
+  await begin();
+
+  expect(begun).toEqual([foldAll(world.stored.slice(0, 12))]);
+  expect(world.pages[0]).toBe(12);
+  expect(window).toBeNull();
+  world.source?.onopen?.();
+  await settled();
+  world.draw();
+
+  expect(came).toEqual(world.stored.slice(12));
+  expect(window).toEqual({ base: EMPTY_GRAPH, events: world.stored.slice(0, 15), upTo: 12 });
+});
+
+test("what was before begins at the window of a long log, with the state that it stands on", async () => {
+  world = new World();
+  world.folded = 12;
+  world.windowFrom = 6;
+  await begin();
+  world.source?.onopen?.();
+  await settled();
+
+  expect(window?.base).toEqual(foldAll(world.stored.slice(0, 6)));
+  expect(window?.events[0]).toEqual(world.stored[6]);
+});
+
+test("whoever is far behind begins anew instead of folding it all", async () => {
+  world.source?.onopen?.();
+  for (let n = 0; n <= BEHIND_MAX; n += 1) next();
+  world.pageSize = 1000;
+  world.folded = world.stored.length;
+  feed.stop();
+  feed.start();
+  for (let n = 0; n < 20; n += 1) await settled();
+
+  expect(begun.at(-1)?.position).toBe(world.stored.length);
+  expect(world.opened.at(-1)).toBe(`/api/v1/events?after=${world.stored.length}`);
 });
 
 test("an event that comes twice is taken once", () => {

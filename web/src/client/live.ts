@@ -1,4 +1,6 @@
 import { isWireEvent, type WireEvent } from "@/projection/event";
+import { EMPTY_GRAPH } from "@/projection/graph";
+import type { Snapshot, Stretch } from "@/projection/store";
 import { address, type Page } from "./http";
 
 /**
@@ -19,6 +21,8 @@ export interface Source {
 /** The world outside: a browser's, or one that a test plays. */
 export interface Surroundings {
   open(url: string): Source;
+  /** The state of the page, now or at a position of the past. */
+  snapshot(at: number | null, signal: AbortSignal): Promise<Snapshot>;
   page(after: number, signal: AbortSignal): Promise<Page<unknown>>;
   /** Runs `task` before the next picture is drawn (or soon, while the page is hidden). */
   frame(task: () => void): void;
@@ -27,21 +31,29 @@ export interface Surroundings {
 }
 
 const CLOSED = 2;
-export const PAGE_EVENTS = 500;
+export const PAGE_EVENTS = 1000;
+/** Whoever is further behind begins anew, which is quicker than to fold as much. */
+export const BEHIND_MAX = 5_000;
 export const STALE_AFTER_MS = 15_000;
 const RETRY_MS = [500, 1000, 2000, 5000, 10_000];
 
 /**
- * The events of this tenant, from a position on, each once and in order, over broken connections.
- * First the stored ones page by page, then the stream; `onEvents` gets one batch per frame.
+ * The state of this tenant's page and then its events, each once and in order, over broken connections.
+ * First what the server has folded (`onBegin`), then what came since, page by page, then the stream; `onEvents`
+ * gets one batch per frame. Once that is live, the newest events from before are read, for the console and for
+ * time travel (`onWindow`).
  */
 export class LiveFeed {
   readonly #outside: Surroundings;
+  readonly #onBegin: (snapshot: Snapshot) => void;
+  readonly #onWindow: (stretch: Stretch) => void;
   readonly #onEvents: (events: readonly WireEvent[]) => void;
   readonly #onState: (state: LiveState) => void;
-  #position: number;
+  #origin: Snapshot | null = null;
+  #hasWindow = false;
+  #position = 0;
   /** Position of the newest event that was handed out. */
-  #delivered: number;
+  #delivered = 0;
   #state: LiveState = "loading";
   #source: Source | null = null;
   #queue: WireEvent[] = [];
@@ -53,14 +65,15 @@ export class LiveFeed {
   #cancelStale: (() => void) | null = null;
 
   constructor(options: {
-    readonly after?: number;
     readonly outside: Surroundings;
+    readonly onBegin: (snapshot: Snapshot) => void;
+    readonly onWindow: (stretch: Stretch) => void;
     readonly onEvents: (events: readonly WireEvent[]) => void;
     readonly onState: (state: LiveState) => void;
   }) {
-    this.#position = options.after ?? 0;
-    this.#delivered = this.#position;
     this.#outside = options.outside;
+    this.#onBegin = options.onBegin;
+    this.#onWindow = options.onWindow;
     this.#onEvents = options.onEvents;
     this.#onState = options.onState;
   }
@@ -100,7 +113,11 @@ export class LiveFeed {
 
   async #connect(generation: number): Promise<void> {
     try {
-      await this.#catchUp(generation);
+      await this.#begin(generation);
+      if (!(await this.#catchUp(generation))) {
+        this.#origin = null;
+        return await this.#connect(generation);
+      }
     } catch (error) {
       if (generation !== this.#generation) return;
       if (statusOf(error) === 401) this.#signedOut();
@@ -110,16 +127,49 @@ export class LiveFeed {
     if (generation === this.#generation) this.#listen(generation);
   }
 
-  async #catchUp(generation: number): Promise<void> {
+  async #begin(generation: number): Promise<void> {
+    if (this.#origin !== null) return;
+    this.#abort = new AbortController();
+    const origin = await this.#outside.snapshot(null, this.#abort.signal);
+    if (generation !== this.#generation) return;
+    this.#origin = origin;
+    this.#hasWindow = origin.windowFrom >= origin.graph.position;
+    this.#queue = [];
+    this.#position = this.#delivered = origin.graph.position;
+    this.#onBegin(origin);
+  }
+
+  /** Reads what is stored; whether it was little enough to go on from. */
+  async #catchUp(generation: number): Promise<boolean> {
     let after = this.#position;
+    let events = 0;
     for (;;) {
+      if (generation !== this.#generation) return true;
       this.#abort = new AbortController();
       const page = await this.#outside.page(after, this.#abort.signal);
-      if (generation !== this.#generation) return;
+      if (generation !== this.#generation) return true;
+      events += page.items.length;
+      if (events > BEHIND_MAX) return false;
       page.items.forEach((item) => this.#take(item));
-      const next = page.next === null ? null : Number(page.next);
-      if (next === null || !Number.isSafeInteger(next) || next <= after) return;
+      const next = nextOf(page, after);
+      if (next === null) return true;
       after = next;
+    }
+  }
+
+  /** The newest events from before this began, and what they stand on. Without them the page is as live. */
+  async #lookBack(generation: number): Promise<void> {
+    const origin = this.#origin;
+    if (origin === null || this.#hasWindow) return;
+    this.#hasWindow = true;
+    const { signal } = (this.#abort = new AbortController());
+    try {
+      const wanted = { from: origin.windowFrom, upTo: origin.graph.position };
+      const stretch = await readStretch(this.#outside, wanted, signal);
+      if (generation === this.#generation) this.#onWindow(stretch);
+      else this.#hasWindow = false;
+    } catch {
+      this.#hasWindow = false; // the next connection tries again
     }
   }
 
@@ -134,6 +184,7 @@ export class LiveFeed {
       this.#cancelStale?.();
       this.#cancelStale = null;
       this.#setState("live");
+      void this.#lookBack(generation);
     });
     source.onmessage = (message) => mine(() => this.#receive(message.data))();
     // While it is not closed the browser itself reconnects, with Last-Event-ID.
@@ -193,6 +244,26 @@ export class LiveFeed {
     this.#state = state;
     this.#onState(state);
   }
+}
+
+export async function readStretch(
+  outside: Pick<Surroundings, "snapshot" | "page">,
+  { from, upTo }: { readonly from: number; readonly upTo: number },
+  signal: AbortSignal,
+): Promise<Stretch> {
+  const base = from === 0 ? EMPTY_GRAPH : (await outside.snapshot(from, signal)).graph;
+  const events: WireEvent[] = [];
+  for (let after: number | null = from; after !== null && after < upTo;) {
+    const page: Page<unknown> = await outside.page(after, signal);
+    events.push(...page.items.filter(isWireEvent));
+    after = nextOf(page, after);
+  }
+  return { base, events, upTo };
+}
+
+function nextOf(page: Page<unknown>, after: number): number | null {
+  const next = page.next === null ? null : Number(page.next);
+  return next === null || !Number.isSafeInteger(next) || next <= after ? null : next;
 }
 
 function statusOf(error: unknown): number {

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { churn, History } from "../../tests/events";
 import { foldAll } from "./fold";
-import { CHECKPOINT_EVERY, EventLog } from "./store";
+import { CHECKPOINT_EVERY, EventLog, NOTHING } from "./store";
 
 function long(count: number): History {
   const history = churn();
@@ -65,4 +65,36 @@ test("a log that was cleared begins again at the first position", () => {
   log.append(churn().events);
 
   expect(log.graph).toEqual(foldAll(churn().events));
+});
+
+test("it goes on from a snapshot, and what was before is added when it comes", () => {
+  const { events } = long(1600);
+  const log = new EventLog();
+  log.begin({ ...NOTHING, graph: foldAll(events.slice(0, 900)) });
+  log.append(events.slice(900, 1500));
+
+  expect(log.graph).toEqual(foldAll(events.slice(0, 1500)));
+  expect(log.events()).toEqual(events.slice(900, 1500));
+  expect(log.earliest).toBe(900);
+
+  let told = 0;
+  log.subscribe(() => (told += 1));
+  log.prepend({ base: foldAll(events.slice(0, 300)), events: events.slice(300, 1000), upTo: 900 });
+  log.append(events.slice(1500));
+
+  expect(told).toBe(2);
+  expect(log.events()).toEqual(events.slice(300));
+  expect(log.earliest).toBe(300);
+  for (const position of [300, 301, 899, 900, 901, 1499, 1500, 1600])
+    expect(log.foldTo(position)).toEqual(foldAll(events.slice(0, position)));
+});
+
+test("a stretch that does not end where the events begin is not taken", () => {
+  const { events } = long(400);
+  const log = new EventLog();
+  log.begin({ ...NOTHING, graph: foldAll(events.slice(0, 100)) });
+  log.prepend({ base: foldAll(events.slice(0, 50)), events: events.slice(50, 90), upTo: 90 });
+
+  expect(log.events()).toEqual([]);
+  expect(log.earliest).toBe(100);
 });

@@ -1,16 +1,36 @@
 import type { WireEvent } from "./event";
 import { fold } from "./fold";
 import { EMPTY_GRAPH, type Graph } from "./graph";
+import { type Pulse, STILL } from "./pulse";
 
 export const CHECKPOINT_EVERY = 500;
-export const EVENTS_MAX = 50_000;
+export const EVENTS_MAX = 20_000;
 /** Kept for the console and for time travel. Older ones stay counted in the graph, and are on the server. */
 
+/** The state of the page at a position, as the server has folded it. */
+export interface Snapshot {
+  readonly graph: Graph;
+  readonly pulse: Pulse;
+  /** Events after this position may be had with it; 0 is the beginning of the log. */
+  readonly windowFrom: number;
+}
+
+/** A stretch of the past: the state at its beginning, and all events after it up to a position. */
+export interface Stretch {
+  readonly base: Graph;
+  readonly events: readonly WireEvent[];
+  readonly upTo: number;
+}
+
+export const NOTHING: Snapshot = { graph: EMPTY_GRAPH, pulse: STILL, windowFrom: 0 };
+
 /**
- * All events that came, with a graph every 500 of them, so that any past position is a short fold away.
+ * The graph of a snapshot and all events that came since, with a graph every 500 of them, so that any past
+ * position is a short fold away. Events from before the snapshot are added when they are there (`prepend`).
  * Framework-free: `subscribe` and `snapshot` are what `useSyncExternalStore` wants.
  */
 export class EventLog {
+  #origin: Snapshot = NOTHING;
   #events: WireEvent[] = [];
   #base: Graph = EMPTY_GRAPH;
   /** `graph` is the fold of the base and the first `count` events. */
@@ -21,6 +41,15 @@ export class EventLog {
 
   constructor({ eventsMax = EVENTS_MAX }: { readonly eventsMax?: number } = {}) {
     this.#eventsMax = eventsMax;
+  }
+
+  /** Begins with what the server has folded. What was here before is forgotten. */
+  begin(origin: Snapshot): void {
+    this.#origin = origin;
+    this.#events = [];
+    this.#base = this.#graph = origin.graph;
+    this.#checkpoints = [];
+    this.#tell();
   }
 
   /** Adds what is new, in ascending order of position; what came before is left out. */
@@ -43,7 +72,20 @@ export class EventLog {
       start += part.length;
     }
     this.#forget();
-    this.#listeners.forEach((listener) => listener());
+    this.#tell();
+  }
+
+  /** Adds a stretch that ends where the earliest events here begin; another one is left out. */
+  prepend({ base, events, upTo }: Stretch): void {
+    if (upTo !== this.#base.position || base.position >= upTo) return;
+    const older = events.filter(({ position }) => position > base.position && position <= upTo);
+    const before = { count: older.length, graph: this.#base };
+    const after = this.#checkpoints.map(({ count, graph }) => ({ count: count + older.length, graph }));
+    this.#checkpoints = [before, ...after];
+    this.#base = base;
+    this.#events = older.concat(this.#events);
+    this.#graph = { ...this.#graph }; // whoever shows events looks again
+    this.#tell();
   }
 
   /** The graph as it was right after `position`, at the earliest as it was at `earliest`. */
@@ -71,7 +113,12 @@ export class EventLog {
     return this.#graph;
   }
 
-  /** Time travel begins here: what came before is folded away. */
+  /** What this began with. */
+  get origin(): Snapshot {
+    return this.#origin;
+  }
+
+  /** Time travel begins here: what came before is on the server. */
   get earliest(): number {
     return this.#base.position;
   }
@@ -82,11 +129,7 @@ export class EventLog {
 
   /** Begins again, for another tenant or another database. */
   clear(): void {
-    this.#events = [];
-    this.#base = EMPTY_GRAPH;
-    this.#checkpoints = [];
-    this.#graph = EMPTY_GRAPH;
-    this.#listeners.forEach((listener) => listener());
+    this.begin({ ...NOTHING });
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -95,6 +138,10 @@ export class EventLog {
   };
 
   readonly snapshot = (): Graph => this.#graph;
+
+  #tell(): void {
+    this.#listeners.forEach((listener) => listener());
+  }
 
   #countUpTo(position: number): number {
     let low = 0;
@@ -112,7 +159,7 @@ export class EventLog {
     if (this.#events.length <= this.#eventsMax) return;
     const wanted = this.#events.length - Math.floor((this.#eventsMax * 3) / 4);
     const last = this.#checkpoints.findLast((checkpoint) => checkpoint.count <= wanted);
-    if (last === undefined) return;
+    if (last === undefined || last.count === 0) return;
     this.#base = last.graph;
     this.#events = this.#events.slice(last.count);
     this.#checkpoints = this.#checkpoints

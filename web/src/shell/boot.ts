@@ -29,6 +29,8 @@ function begin(): void {
   setUi({ selection: null, mission: "", plan: "", travel: null, live: "loading" });
   feed = new LiveFeed({
     outside: browser,
+    onBegin: (snapshot) => eventLog.begin(snapshot),
+    onWindow: (stretch) => eventLog.prepend(stretch),
     onEvents: (events) => eventLog.append(events),
     onState: (live) => {
       const before = useUi.getState().live;

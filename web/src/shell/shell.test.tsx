@@ -35,6 +35,25 @@ const TENANT = {
   patterns: [],
 };
 
+/** What the server has folded: nothing, so that the page folds all events itself. */
+const GRAPH = {
+  ...{ position: 0, at_us: 0, events: 0, window_from: 0 },
+  ...{
+    runs: [],
+    agents: [],
+    tasks: [],
+    artifacts: [],
+    membranes: [],
+    missions: [],
+    edges: [],
+    approvals: [],
+  },
+  costs: {
+    total: { microusd: 0, input_tokens: 0, cached_tokens: 0, output_tokens: 0, unpriced: 0, calls: 0 },
+  },
+  pulse: {},
+};
+
 const STARTED = {
   version: "0.1",
   model: "offline",
@@ -74,6 +93,7 @@ beforeEach(() => {
       "/ledger/costs": { status: 200, body: { items: [] } },
       "/next-prompt": { status: 200, body: { agent: "", prompt: null, why: "It has no open task." } },
       "/server": { status: 200, body: STARTED },
+      "/graph": { status: 200, body: GRAPH },
       "/login": server.login,
       "/me": server.me,
     };

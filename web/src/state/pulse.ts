@@ -1,14 +1,17 @@
 import { useSyncExternalStore } from "react";
-import { beat, type Pulse, STILL } from "@/projection/pulse";
+import { beat, type Pulse } from "@/projection/pulse";
+import type { Snapshot } from "@/projection/store";
 import { eventLog } from "./log";
 
-let pulse: Pulse = STILL;
-let scanned = 0;
+let origin: Snapshot = eventLog.origin;
+let pulse: Pulse = origin.pulse;
+let scanned = origin.graph.position;
 
 function take(): void {
-  if (eventLog.position < scanned) {
-    pulse = STILL; // another tenant
-    scanned = 0;
+  if (eventLog.origin !== origin) {
+    origin = eventLog.origin; // the page has begun anew
+    pulse = origin.pulse;
+    scanned = origin.graph.position;
   }
   if (eventLog.position === scanned) return;
   const events = eventLog.events();

@@ -1,9 +1,12 @@
 import { unless, YES } from "@/commands/command";
 import { called } from "@/state/called";
+import { readEarlier } from "@/state/log";
 import { dateOf, rowFor, rowTone, timeOf } from "@/shell/eventRow";
 import { whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
 import { ActionButton } from "@/shell/ActionButton";
+import { useAttempt } from "@/shell/useAttempt";
+import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
 import { Slider } from "@/ui/Slider";
 import { ForkHere } from "./ForkHere";
@@ -62,12 +65,20 @@ export function TimelineTab() {
         </p>
       </div>
       <ForkHere />
-      {isCut && (
-        <p className="text-11 text-ink-3">
-          Only the newest {whole(events.length)} events can be moved through here; older ones are on the
-          server.
-        </p>
-      )}
+      {isCut && <Earlier events={events.length} />}
     </div>
+  );
+}
+
+/** Older events are on the server; they come a stretch at a time. */
+function Earlier({ events }: { readonly events: number }) {
+  const { attempt, busy } = useAttempt();
+  return (
+    <p className="flex items-center gap-2 text-11 text-ink-3">
+      The newest {whole(events)} events are here; older ones are on the server.
+      <Button size="small" variant="quiet" busy={busy} onClick={() => void attempt(readEarlier)}>
+        Go further back
+      </Button>
+    </p>
   );
 }

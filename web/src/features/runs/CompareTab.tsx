@@ -5,7 +5,8 @@ import { compareRuns, type DiffLine, type HistoryEvent, historyOf } from "@/proj
 import { rowFor } from "@/shell/eventRow";
 import { Link } from "@/shell/Link";
 import { href } from "@/shell/route";
-import { useEvents, useGraph } from "@/state/log";
+import { useGraph } from "@/state/log";
+import { useRunHistory } from "@/state/runHistory";
 import { dollars, whole } from "@/ui/amounts";
 import { Pill } from "@/ui/Badge";
 import { EmptyState } from "@/ui/EmptyState";
@@ -55,11 +56,11 @@ function candidates(graph: Graph, run: Run): readonly Run[] {
 /** Two runs side by side, from where they part. */
 export function CompareTab({ run }: { readonly run: Run }) {
   const graph = useGraph();
-  const events = useEvents();
   const others = useMemo(() => candidates(graph, run), [graph, run]);
   const [chosen, setChosen] = useState("");
   const other = others.find((one) => one.id === chosen) ?? others[0];
   const otherId = other?.id ?? "";
+  const events = useRunHistory(run.id, otherId);
   const { lines, partAt } = useMemo(
     () => compareRuns(historyOf(events, run.id), historyOf(events, otherId)),
     [events, run.id, otherId],

@@ -6,7 +6,7 @@ import { forkRun } from "@/commands/fork";
 import type { Run } from "@/projection/graph";
 import { forkPoints } from "@/projection/timeline";
 import { href, navigate } from "@/shell/route";
-import { useEvents } from "@/state/log";
+import { useRunHistory } from "@/state/runHistory";
 import { setUi } from "@/state/ui";
 import { ActionButton } from "@/shell/ActionButton";
 import { useMayAct } from "@/shell/useMayAct";
@@ -40,7 +40,7 @@ type Change = (typeof CHANGES)[number]["value"];
 
 /** A new run that shares the history of this one up to an event, with one thing changed. */
 export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
-  const events = useEvents();
+  const events = useRunHistory(run.id);
   const newest = useMemo(
     () => forkPoints(events, events.length - 1).find((point) => point.runId === run.id)?.seq ?? 1,
     [events, run.id],

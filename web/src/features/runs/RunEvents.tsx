@@ -2,7 +2,7 @@ import { useMemo } from "react";
 import type { Run } from "@/projection/graph";
 import type { ConsoleRow } from "@/projection/rows";
 import { rowFor, rowTone, timeOf } from "@/shell/eventRow";
-import { useEvents } from "@/state/log";
+import { useRunHistory } from "@/state/runHistory";
 import { Pill } from "@/ui/Badge";
 import { type Column, Table } from "@/ui/Table";
 
@@ -35,7 +35,7 @@ const COLUMNS: readonly Column<ConsoleRow>[] = [
 
 /** Every event of a run's own stream. */
 export function RunEvents({ run }: { readonly run: Run }) {
-  const events = useEvents();
+  const events = useRunHistory(run.id);
   const rows = useMemo(
     () => events.filter((event) => event.stream === `run:${run.id}`).map(rowFor),
     [events, run.id],

@@ -4,12 +4,12 @@ import type { Run } from "@/projection/graph";
 import { promptSteps } from "@/projection/rowsPrompt";
 import { eventsOfStep, type StepLine } from "@/projection/timelineSteps";
 import { PromptInspector } from "@/prompt/PromptInspector";
-import { useEvents } from "@/state/log";
+import { useRunHistory } from "@/state/runHistory";
 import { EmptyState } from "@/ui/EmptyState";
 
 /** A step of a model with its prompt, any other with what it was given and what came out. */
 export function StepDetail({ run, step }: { readonly run: Run; readonly step: StepLine }) {
-  const events = useEvents();
+  const events = useRunHistory(run.id);
   const prompts = useMemo(() => promptSteps(events), [events]);
   const prompt = prompts.find((one) => one.runId === run.id && one.step === step.key);
   if (prompt !== undefined) return <PromptInspector step={prompt} agent={run.agent || run.id} />;

@@ -5,7 +5,7 @@ import type { WireEvent } from "@/projection/event";
 import type { Run } from "@/projection/graph";
 import { eventsOfStep, runSteps, type StepLine } from "@/projection/timelineSteps";
 import { useIsPhone } from "@/shell/useIsPhone";
-import { useEvents } from "@/state/log";
+import { useRunHistory } from "@/state/runHistory";
 import { dollars, whole } from "@/ui/amounts";
 import { EmptyState } from "@/ui/EmptyState";
 import { ErrorState } from "@/ui/ErrorState";
@@ -69,7 +69,7 @@ function firstSeq(events: readonly WireEvent[], runId: string, step: StepLine): 
 
 /** Every step of a run; of one that asked a model, the exact prompt. */
 export function StepsTab({ run }: { readonly run: Run }) {
-  const events = useEvents();
+  const events = useRunHistory(run.id);
   const steps = useQuery(stepsQuery(run));
   const costs = useQuery(costQuery(run));
   const isPhone = useIsPhone();
