@@ -217,8 +217,13 @@ def correct_openapi(app: FastAPI) -> None:
 
 def _correct(schema: dict[str, Any]) -> dict[str, Any]:
     _rename_schemas(schema)
+    for model in schema["components"]["schemas"].values():
+        for field in model.get("properties", {}).values():
+            field.pop("title", None)  # the framework's, made of the name that stands there
     for methods in schema["paths"].values():
         for operation in methods.values():
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"].pop("title", None)
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
                     answer["content"] = ERROR
