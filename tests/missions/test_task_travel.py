@@ -200,6 +200,41 @@ def test_a_fork_of_a_finished_task_with_other_steering_begins_with_its_first_dec
     play(scenario())
 
 
+def test_a_fork_has_of_its_origin_what_had_come_of_it_by_then(tmp_path: Path) -> None:
+    """Of a decision that it shares a fork knows no outcome that came later, nor does a fork of it."""
+
+    async def scenario() -> None:
+        actor = Actor(look(), write(), content=[REPORT])
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await agent(desk)
+            await work(desk)
+            seqs = {one.kind: one.seq for one in await events(kernel) if one.stream.id == TASK}
+
+            async def told(run_id: str) -> list[tuple[int, str, bool | None]]:
+                shown = await desk.tasks.show(run_id)
+                return [(one["iteration"], one["step"], one["passed"]) for one in shown["iterations"]]
+
+            whole = await told(TASK)
+            judged = await desk.fork(TASK, at=seqs["task.evaluated"])
+            acted = await desk.fork(TASK, at=seqs["task.evaluated"] - 1)
+            decided = await desk.fork(TASK, at=seqs["decision.taken"])
+            again = await desk.fork(acted, at=1)
+
+            (first, last) = whole
+            assert (last[0], last[2]) == (2, True) and last[1]
+            assert await told(judged) == whole
+            assert await told(acted) == [first, (2, last[1], None)]
+            assert await told(decided) == [first, (2, "", None)]
+            assert await told(again) == await told(acted)
+            shown = [await desk.tasks.show(one) for one in (judged, decided, again)]
+            assert [one["iteration_count"] for one in shown] == [2, 2, 2]
+            steering = [one["steering"] for one in (await desk.tasks.show(TASK))["iterations"]]
+            assert [one["steering"] for one in shown[2]["iterations"]] == steering
+
+    play(scenario())
+
+
 def test_a_fork_with_another_model_asks_that_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor, other = Actor(look(), write()), Actor(write("Other"))

@@ -196,9 +196,7 @@ async def iterations_of(desk: TenantScope, task: str) -> list[TaskIteration]:
     services = desk.services
     rows = await services.store.query(
         "SELECT i.iteration, i.at_us, i.decision, i.action, i.tool, i.step, i.artifact, i.is_error,"
-        " i.code, i.passed, i.verdict, i.void, e.data FROM task_iterations i"
-        " LEFT JOIN run_status r ON r.tenant = i.tenant AND r.run = i.task"
-        " LEFT JOIN event_log e ON e.stream_id = r.stream_id AND e.seq = i.seq AND e.kind = 'decision.taken'"
+        " i.code, i.passed, i.verdict, i.void, i.steering FROM task_iterations i"
         " WHERE i.tenant = ? AND i.task = ? ORDER BY i.iteration",
         (desk.id, task),
     )
@@ -216,10 +214,9 @@ async def iterations_of(desk: TenantScope, task: str) -> list[TaskIteration]:
         passed,
         verdict,
         void,
-        data,
+        steering,
     ) in rows:
         said: Any = await shown_json(services, desk.id, decision)
-        fields: dict[str, Any] = msgspec.json.decode(data) if data else {}
         found.append(
             {
                 "iteration": number,
@@ -235,7 +232,7 @@ async def iterations_of(desk: TenantScope, task: str) -> list[TaskIteration]:
                 "passed": None if passed is None else bool(passed),
                 "verdict": await shown_json(services, desk.id, verdict),
                 "void": void,
-                "steering": fields.get("steering", "") or None,
+                "steering": steering or None,
             }
         )
     return found

@@ -49,9 +49,9 @@ before its run has begun, and `status` is what `status.status_of` says."""
 
 missions_view = View(
     name="missions",
-    version=4,
+    version=5,
     published=PUBLISHED,
-    tables=("missions", "tasks", "task_dependencies", "task_iterations", "judgements"),
+    tables=("missions", "tasks", "task_dependencies", "task_iterations", "task_progress", "judgements"),
     schema=(
         """CREATE TABLE missions(
             tenant TEXT NOT NULL, mission TEXT NOT NULL, plan TEXT NOT NULL, calls INTEGER NOT NULL,
@@ -75,9 +75,14 @@ missions_view = View(
         """CREATE TABLE task_iterations(
             tenant TEXT NOT NULL, task TEXT NOT NULL, iteration INTEGER NOT NULL, seq INTEGER NOT NULL,
             at_us INTEGER NOT NULL, decision TEXT NOT NULL, action TEXT NOT NULL, tool TEXT NOT NULL,
-            step TEXT NOT NULL, artifact TEXT NOT NULL, is_error INTEGER NOT NULL, code TEXT NOT NULL,
-            passed INTEGER, verdict TEXT, void TEXT NOT NULL,
+            steering TEXT NOT NULL, executed_seq INTEGER, step TEXT NOT NULL, artifact TEXT NOT NULL,
+            is_error INTEGER NOT NULL, code TEXT NOT NULL, evaluated_seq INTEGER, passed INTEGER,
+            verdict TEXT, void TEXT NOT NULL,
             PRIMARY KEY(tenant, task, iteration)) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE task_progress(
+            tenant TEXT NOT NULL, task TEXT NOT NULL, seq INTEGER NOT NULL, iterations INTEGER NOT NULL,
+            iterations_before INTEGER NOT NULL,
+            PRIMARY KEY(tenant, task, seq)) STRICT, WITHOUT ROWID""",
         """CREATE TABLE judgements(
             position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, task TEXT NOT NULL, ref TEXT NOT NULL,
             accepted INTEGER NOT NULL, by TEXT NOT NULL, at_us INTEGER NOT NULL, note TEXT) STRICT""",
@@ -335,7 +340,8 @@ def _apply_begun(event: Applied, tx: Tx) -> None:
 def _apply_decision(event: Applied, tx: Tx) -> None:
     data = cast(ev.DecisionTaken, event.data)
     tx.execute(
-        "INSERT INTO task_iterations VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, '', NULL, NULL, '')",
+        "INSERT INTO task_iterations"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, '', '', 0, '', NULL, NULL, NULL, '')",
         (
             event.stream.tenant,
             event.stream.id,
@@ -345,6 +351,7 @@ def _apply_decision(event: Applied, tx: Tx) -> None:
             data.decision,
             data.action,
             data.tool,
+            data.steering,
         ),
     )
     _touch(event, tx, iterations=data.iteration)
@@ -362,6 +369,7 @@ def _apply_execution(event: Applied, tx: Tx) -> None:
         event,
         tx,
         data.iteration,
+        executed_seq=event.seq,
         step=data.step,
         artifact=data.artifact,
         is_error=int(data.is_error),
@@ -372,7 +380,15 @@ def _apply_execution(event: Applied, tx: Tx) -> None:
 @missions_view.on(ev.TaskEvaluated)
 def _apply_evaluation(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEvaluated, event.data)
-    _set_iteration(event, tx, data.iteration, passed=int(data.passed), verdict=data.verdict, void=data.void)
+    _set_iteration(
+        event,
+        tx,
+        data.iteration,
+        evaluated_seq=event.seq,
+        passed=int(data.passed),
+        verdict=data.verdict,
+        void=data.void,
+    )
 
 
 @missions_view.on(ev.TaskEnded)
@@ -388,6 +404,7 @@ def _apply_ended(event: Applied, tx: Tx) -> None:
         outputs=_text(data.outputs),
         iterations=data.iterations,
     )
+    _keep_progress(event, tx)
     settle(event, tx, event.stream.id)
 
 
@@ -405,6 +422,16 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
         "UPDATE tasks SET iterations = max(iterations, ?), changed_us = ? WHERE tenant = ? AND task = ?",
         (iterations, event.at_us, event.stream.tenant, event.stream.id),
     )
+    _keep_progress(event, tx)
+
+
+def _keep_progress(event: Applied, tx: Tx) -> None:
+    """Keep how far a task was at an event of its run: a fork begins with one of these."""
+    tx.execute(
+        "INSERT INTO task_progress SELECT tenant, task, ?, iterations, iterations_before FROM tasks"
+        " WHERE tenant = ? AND task = ?",
+        (event.seq, event.stream.tenant, event.stream.id),
+    )
 
 
 # What happens to the run happens to the task
@@ -418,6 +445,7 @@ def _apply_reopened(event: Applied, tx: Tx) -> None:
         "UPDATE tasks SET iterations_before = iterations WHERE tenant = ? AND task = ?",
         (event.stream.tenant, event.stream.id),
     )
+    _keep_progress(event, tx)
     settle(event, tx, event.stream.id)
 
 
@@ -435,25 +463,42 @@ def _apply_forked(event: Applied, tx: Tx) -> None:
         " FROM missions WHERE tenant = ? AND mission = ? AND seq <= ?",
         (event.stream.id, event.stream.tenant, data.origin, data.at),
     )
+    own, origin = (event.stream.tenant, event.stream.id), (event.stream.tenant, data.origin)
     done = tx.execute(
         "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"
-        " '', '[]', ?, ?, 0, iterations_before FROM tasks WHERE tenant = ? AND task = ?",
-        (event.position, event.stream.id, event.at_us, event.at_us, event.stream.tenant, data.origin),
+        " '', '[]', ?, ?, 0, 0 FROM tasks WHERE tenant = ? AND task = ?",
+        (event.position, event.stream.id, event.at_us, event.at_us, *origin),
     )
     if not done.rowcount:
         return
-    tx.execute(
-        "INSERT INTO task_iterations SELECT tenant, ?, iteration, seq, at_us, decision, action, tool, step,"
-        " artifact, is_error, code, passed, verdict, void FROM task_iterations"
-        " WHERE tenant = ? AND task = ? AND seq <= ?",
-        (event.stream.id, event.stream.tenant, data.origin, data.at),
+    # The history that is shared comes before the fork's own: in its stream it has no seq.
+    tx.execute(_SHARE_ITERATIONS, (event.stream.id, *(data.at,) * 9, *origin, data.at))
+    shared = tx.one(
+        "SELECT iterations, iterations_before FROM task_progress"
+        " WHERE tenant = ? AND task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+        (*origin, data.at),
     )
-    tx.execute(
-        "UPDATE tasks SET iterations = (SELECT count(*) FROM task_iterations i"
-        " WHERE i.tenant = tasks.tenant AND i.task = tasks.task) WHERE tenant = ? AND task = ?",
-        (event.stream.tenant, event.stream.id),
-    )
+    if shared is not None:
+        tx.execute(
+            "UPDATE tasks SET iterations = ?, iterations_before = ? WHERE tenant = ? AND task = ?",
+            (*shared, *own),
+        )
+        tx.execute("INSERT INTO task_progress VALUES (?, ?, 0, ?, ?)", (*own, *shared))
 
+
+_SHARE_ITERATIONS = """
+    INSERT INTO task_iterations SELECT tenant, ?, iteration, 0, at_us, decision, action, tool, steering,
+        CASE WHEN executed_seq <= ? THEN 0 END,
+        CASE WHEN executed_seq <= ? THEN step ELSE '' END,
+        CASE WHEN executed_seq <= ? THEN artifact ELSE '' END,
+        CASE WHEN executed_seq <= ? THEN is_error ELSE 0 END,
+        CASE WHEN executed_seq <= ? THEN code ELSE '' END,
+        CASE WHEN evaluated_seq <= ? THEN 0 END,
+        CASE WHEN evaluated_seq <= ? THEN passed END,
+        CASE WHEN evaluated_seq <= ? THEN verdict END,
+        CASE WHEN evaluated_seq <= ? THEN void ELSE '' END
+    FROM task_iterations WHERE tenant = ? AND task = ? AND seq <= ?"""
+"""What was decided up to an event, with what had come of it by then."""
 
 DEPENDENCY_FAILED = "dependency_failed"
 """The reason of a task that is blocked by what it depends on."""

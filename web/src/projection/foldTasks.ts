@@ -126,9 +126,11 @@ function iterate(draft: Draft, event: WireEvent, id: string, fields: Partial<Ite
     reason: "",
     repeats: 0,
     steering: "",
+    actedSeq: 0,
     artifact: "",
     isError: false,
     code: "",
+    judgedSeq: 0,
     passed: null,
     summary: "",
     void: "",
@@ -170,7 +172,8 @@ function undecided(draft: Draft, event: WireEvent, id: string): void {
 
 function acted(draft: Draft, event: WireEvent, id: string): void {
   const artifact = text(event, "artifact");
-  iterate(draft, event, id, { artifact, isError: flag(event, "is_error"), code: text(event, "code") });
+  const outcome = { artifact, isError: flag(event, "is_error"), code: text(event, "code") };
+  iterate(draft, event, id, { actedSeq: event.seq, ...outcome });
   const agent = draft.get("tasks", id)?.agent ?? "";
   for (const ref of texts(event, "read")) draft.link("read", idOf(ref), agent, event);
 }
@@ -178,6 +181,7 @@ function acted(draft: Draft, event: WireEvent, id: string): void {
 function judged(draft: Draft, event: WireEvent, id: string): void {
   const verdict = parsed(event, "verdict");
   iterate(draft, event, id, {
+    judgedSeq: event.seq,
     passed: flag(event, "passed"),
     summary: typeof verdict["summary"] === "string" ? verdict["summary"] : "",
     void: text(event, "void"),
@@ -284,6 +288,17 @@ function reopened(draft: Draft, event: WireEvent, id: string): void {
   if (draft.get("agents", task.agent)?.task === id) draft.patch("agents", task.agent, { iterationsMax });
 }
 
+/** An iteration as it was after an event of its run. */
+function shared(one: Iteration, at: number): Iteration {
+  return {
+    ...one,
+    ...(one.actedSeq > at && { artifact: "", isError: false, code: "" }),
+    ...(one.judgedSeq > at && { passed: null, summary: "", void: "" }),
+    actedSeq: 0,
+    judgedSeq: 0,
+  };
+}
+
 /** A fork of a task's run is a task of its own, with the iterations of the history that it shares. */
 function forked(draft: Draft, event: WireEvent, id: string): void {
   const origin = draft.get("tasks", text(event, "origin"));
@@ -298,7 +313,7 @@ function forked(draft: Draft, event: WireEvent, id: string): void {
     blockedBy: "",
     outputs: [],
     iteration,
-    iterations: origin.iterations.filter((one) => one.n <= iteration),
+    iterations: origin.iterations.filter((one) => one.n <= iteration).map((one) => shared(one, at)),
     iterationsBefore: before,
     iterationsMax: origin.iterationsMax - origin.iterationsBefore + before,
     marks: [{ ...end, iteration, before, seq: 0 }],

@@ -124,9 +124,12 @@ export interface Iteration {
   readonly reason: string;
   readonly repeats: number;
   readonly steering: string;
+  /** Seq of the event that says what came of it: a fork before that does not know it. */
+  readonly actedSeq: number;
   readonly artifact: string;
   readonly isError: boolean;
   readonly code: string;
+  readonly judgedSeq: number;
   /** null until it was judged. */
   readonly passed: boolean | null;
   readonly summary: string;

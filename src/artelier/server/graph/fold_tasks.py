@@ -134,7 +134,7 @@ def _undecided(graph: Graph, event: SeenEvent) -> None:
 
 def _acted(graph: Graph, event: SeenEvent) -> None:
     if (iteration := _iteration(graph, event)) is not None:
-        iteration.artifact = event.text("artifact")
+        iteration.acted_seq, iteration.artifact = event.seq, event.text("artifact")
         iteration.is_error, iteration.code = event.flag("is_error"), event.text("code")
     task = graph.tasks.get(event.id)
     for ref in event.strings("read"):
@@ -144,6 +144,7 @@ def _acted(graph: Graph, event: SeenEvent) -> None:
 def _judged(graph: Graph, event: SeenEvent) -> None:
     if (iteration := _iteration(graph, event)) is not None:
         summary = event.parsed("verdict").get("summary")
+        iteration.judged_seq = event.seq
         iteration.passed, iteration.void = event.flag("passed"), event.text("void")
         iteration.summary = summary if isinstance(summary, str) else ""
 
@@ -248,7 +249,7 @@ def _forked(graph: Graph, event: SeenEvent) -> None:
         depends_on=[*origin.depends_on],
         inputs=[*origin.inputs],
         iteration=mark.iteration,
-        iterations=[replace(one) for one in origin.iterations if one.n <= mark.iteration],
+        iterations=[one.share(at) for one in origin.iterations if one.n <= mark.iteration],
         iterations_before=mark.before,
         iterations_max=origin.iterations_max - origin.iterations_before + mark.before,
         marks=[replace(mark, seq=0)],

@@ -7,7 +7,7 @@ one as it is. JSON of them is what `GET /api/v1/graph` answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -143,13 +143,25 @@ class GraphIteration:
     reason: str = ""
     repeats: int = 0
     steering: str = ""
+    acted_seq: int = 0
+    """Of the event that says what came of it: a fork before that does not know it."""
     artifact: str = ""
     is_error: bool = False
     code: str = ""
+    judged_seq: int = 0
     passed: bool | None = None
     """Null until it was judged."""
     summary: str = ""
     void: str = ""
+
+    def share(self, at: int) -> GraphIteration:
+        """Return it as it was after an event of its run, for the history of a fork."""
+        found = replace(self, acted_seq=0, judged_seq=0)
+        if self.acted_seq > at:
+            found.artifact, found.is_error, found.code = "", False, ""
+        if self.judged_seq > at:
+            found.passed, found.summary, found.void = None, "", ""
+        return found
 
 
 @dataclass(slots=True, kw_only=True)
