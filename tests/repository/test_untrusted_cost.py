@@ -261,7 +261,6 @@ ALLOWED: dict[str, str] = {
         memory/message_history.py:Transcript._outcome msgspec.json.decode
         missions/queries.py:task_end msgspec.json.decode
         missions/queries.py:_item msgspec.json.decode
-        missions/queries.py:iterations_of msgspec.json.decode
         missions/queries.py:standing_of msgspec.json.decode
         chat/chat_file.py:ChatFile.settings msgspec.json.decode
         chat/chat_file.py:ChatFile.job msgspec.json.decode
@@ -273,6 +272,9 @@ ALLOWED: dict[str, str] = {
         chat/turn/turn_inputs.py:found_from msgspec.json.decode
         server/agui/event_fold.py:_plain msgspec.json.decode
         server/agui/event_follower.py:_readable msgspec.json.decode
+        server/graph/event.py:<module> msgspec.json.Decoder
+        server/graph/keeper.py:Checkpoint.open zlib.decompress
+        server/graph/records.py:<module> msgspec.msgpack.Decoder
         server/live/event_encoder.py:_without_path msgspec.json.decode
         server/live/event_encoder.py:shorten_content msgspec.json.decode
         server/live/event_encoder.py:_shortened_json msgspec.json.decode
