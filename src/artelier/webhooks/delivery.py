@@ -56,7 +56,7 @@ FIELDS = ("reason", "status", "key", "task", "scope", "unit", "decision", "by", 
 _threads = DaemonThreads()
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookJob(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a delivery's run."""
 
     hook: str
@@ -149,7 +149,7 @@ async def _begin(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentRe
             return None
         mark, body = page[0].hash.hex(), payload_of(page[0])
     digest = hashlib.sha256(f"{hook.name}:{run_id}:{mark}".encode()).hexdigest()[:32]
-    job = Job(hook=hook.name, id=f"msg_{digest}", body=msgspec.json.encode(body).decode())
+    job = WebhookJob(hook=hook.name, id=f"msg_{digest}", body=msgspec.json.encode(body).decode())
     return await _drive(desk, run_id, job, on_wait)
 
 
@@ -178,7 +178,7 @@ def find_webhook(desk: TenantScope, name: str) -> OutgoingWebhook | None:
     return next((one for one in mine if one.name == name), None)
 
 
-async def _drive(desk: TenantScope, run_id: str, job: Job, on_wait: str) -> AgentResult:
+async def _drive(desk: TenantScope, run_id: str, job: WebhookJob, on_wait: str) -> AgentResult:
     if (hook := find_webhook(desk, job.hook)) is None:
         raise _no_webhook(job.hook)
     opened = desk.run(
@@ -197,7 +197,7 @@ async def _drive(desk: TenantScope, run_id: str, job: Job, on_wait: str) -> Agen
     return await agent_result(desk.services, desk.id, run_id)
 
 
-async def deliver(run: Run, job: Job) -> None:
+async def deliver(run: Run, job: WebhookJob) -> None:
     """Try until the receiver takes it, says that it is gone, or the last wait is over."""
     message = ""
     for attempt in range(len(WAITS_S) + 1):
@@ -316,9 +316,9 @@ def _no_webhook(name: str) -> InvalidRequest:
     )
 
 
-async def _stored_job(desk: TenantScope, run_id: str) -> Job:
+async def _stored_job(desk: TenantScope, run_id: str) -> WebhookJob:
     row = await run_row(desk.services.store, desk.id, run_id)
-    return msgspec.convert(await blob_json(desk.services, desk.id, row.settings), Job)
+    return msgspec.convert(await blob_json(desk.services, desk.id, row.settings), WebhookJob)
 
 
 async def _resume(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentResult:
@@ -327,7 +327,7 @@ async def _resume(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentR
 
 
 async def _replay(run: Run, settings: dict[str, Any]) -> None:
-    await deliver(run, msgspec.convert(settings, Job))
+    await deliver(run, msgspec.convert(settings, WebhookJob))
 
 
 async def _needs(kernel: Any, tenant: Any, run_id: str) -> InvalidRequest | None:

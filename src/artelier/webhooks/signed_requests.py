@@ -143,7 +143,7 @@ class CommandScope(TenantScope, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class ReceivedWebhook:
     """The outcome of a request."""
 
     id: str
@@ -161,7 +161,7 @@ PlanGoal = Callable[[str, GoalAsked], Awaitable[None]]
 
 async def receive(
     desk: CommandScope, hook: IncomingWebhook, body: bytes, headers: Mapping[str, str], *, plan_goal: PlanGoal
-) -> Received:
+) -> ReceivedWebhook:
     """Do what a signed request asks for, once.
 
     Errors: `WebhookRefused` before anything is read of the body; `InvalidRequest` for a body that does not
@@ -176,7 +176,7 @@ async def receive(
     mission = f"webhook-{hook.name}-{digest[:12]}" if isinstance(asked, GoalAsked) else None
     known = await find_run(desk.services.store, desk.id, run_id)
     if known is not None and is_final(known.status):
-        return Received(id=id, run_id=run_id, status="duplicate", mission=mission)
+        return ReceivedWebhook(id=id, run_id=run_id, status="duplicate", mission=mission)
     if not isinstance(asked, GoalAsked):
         await _check_target(desk, asked.run_id)
     by = f"webhook:{hook.name}"
@@ -195,7 +195,7 @@ async def receive(
     async with desk.run(run_id, principal=by, goal=f"a request of the webhook {hook.name}") as run:
         if not is_final(run.status):
             run.finish(await run.step("act", act, key="act"))
-    return Received(id=id, run_id=run_id, status="accepted", mission=mission)
+    return ReceivedWebhook(id=id, run_id=run_id, status="accepted", mission=mission)
 
 
 def _read(hook: IncomingWebhook, body: bytes) -> Asked:

@@ -56,7 +56,7 @@ MODES = ("text/plain", "text/*", "application/json", "*/*")
 """Kinds of output of which a client has to take one."""
 
 
-class Wishes(BaseModel):
+class TaskWishes(BaseModel):
     """The member `artelier` of a request's metadata."""
 
     model_config = ConfigDict(extra="forbid")
@@ -65,7 +65,7 @@ class Wishes(BaseModel):
     budget_usd: str | None = Field(default=None, max_length=40)
 
 
-class Answer(BaseModel):
+class ApprovalReply(BaseModel):
     """A data part that answers what a task asks."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +77,7 @@ class Answer(BaseModel):
 
 
 @dataclass(slots=True)
-class TurnFeed:
+class TaskFeed:
     """A turn while it goes on, for all that listen. It goes on without them."""
 
     run_id: str = ""
@@ -156,7 +156,7 @@ class TaskDesk:
         history = config.history_length if config.HasField("history_length") else None
         return task_of(await find_task(self.desk, run_id), history=history)
 
-    async def begin(self, asked: Any) -> TurnFeed:
+    async def begin(self, asked: Any) -> TaskFeed:
         """Let a turn begin, or one that waits go on.
 
         Errors: `InvalidRequest`, `NotFound`, `Conflict`, and those of the protocol for what is not offered.
@@ -204,9 +204,9 @@ class TaskDesk:
                 "expected text/plain or application/json among the output modes"
             )
 
-    async def _start(self, context: str, items: AsyncIterator[AgentEvent]) -> TurnFeed:
+    async def _start(self, context: str, items: AsyncIterator[AgentEvent]) -> TaskFeed:
         key: Key = (AGENT, self.desk.id, context)
-        feed = TurnFeed()
+        feed = TaskFeed()
         if (going := self.errands.at_work(key)) is not None and _feed_of(going).is_over:
             await asyncio.wait({going.task}, timeout=LET_GO_S)  # its run has stopped, and it ends in a moment
         self.errands.start(key, feed.drive(items), about=feed)
@@ -219,7 +219,7 @@ class TaskDesk:
         ports = list(services.tools.values()) if given is None else given
         return AutonomousAgent(kernel=self.kernel, tools=ports, agent_id=AGENT)
 
-    async def _answer(self, message: Any) -> TurnFeed:
+    async def _answer(self, message: Any) -> TaskFeed:
         """Give a task what it asks for, and let it go on."""
         desk, run_id = self.desk, task_name(message.task_id)
         run = await find_task(desk, run_id)
@@ -267,7 +267,7 @@ class TaskDesk:
             await asyncio.wait({going.task}, timeout=LET_GO_S)
         return task_of(await find_task(self.desk, task_id))
 
-    async def stream(self, feed: TurnFeed) -> AsyncGenerator[Any]:
+    async def stream(self, feed: TaskFeed) -> AsyncGenerator[Any]:
         """Yield a turn's task, its reply piece by piece, and its state at the end of the work at hand."""
         run_id = await feed.begun()
         yield a2a.StreamResponse(task=task_of(await find_task(self.desk, run_id)))
@@ -332,8 +332,8 @@ class TaskDesk:
             unlisten()
 
 
-def _feed_of(errand: Errand) -> TurnFeed:
-    assert isinstance(errand.about, TurnFeed)
+def _feed_of(errand: Errand) -> TaskFeed:
+    assert isinstance(errand.about, TaskFeed)
     return errand.about
 
 
@@ -361,11 +361,11 @@ def _state(run: Any) -> Any:
     )
 
 
-def _wishes_of(asked: Any) -> Wishes:
+def _wishes_of(asked: Any) -> TaskWishes:
     """Return what a request wishes beside its words. Errors: `InvalidRequest`."""
     given: Any = MessageToDict(asked.metadata).get("artelier") or {}
     try:
-        wishes = Wishes.model_validate(given)
+        wishes = TaskWishes.model_validate(given)
     except ValidationError as error:
         raise _misfit(error, "metadata.artelier", "model and budget_usd, both texts") from None
     if wishes.budget_usd is not None:
@@ -407,12 +407,12 @@ def _content_of(message: Any) -> tuple[str, tuple[bytes, ...]]:
     return said_text("\n".join(words)), tuple(files)
 
 
-def _answer_of(part: Any) -> Answer:
+def _answer_of(part: Any) -> ApprovalReply:
     """Return an answer to a question. Errors: `InvalidRequest` for a part that is none."""
     expected = 'a data part {"step": ..., "decision": "approve" or "deny"}'
     if part.WhichOneof("content") != "data":
         raise InvalidRequest("the task asks for a decision, and words are none", expected=expected)
     try:
-        return Answer.model_validate(MessageToDict(part.data))
+        return ApprovalReply.model_validate(MessageToDict(part.data))
     except ValidationError as error:
         raise _misfit(error, "the answer", expected) from None

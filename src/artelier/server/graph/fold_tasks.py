@@ -20,12 +20,12 @@ from artelier.server.graph.records import (
     GraphIteration,
     GraphMission,
     GraphTask,
-    Mark,
+    IterationMark,
     id_of,
     mission_of,
 )
 
-_START = Mark()
+_START = IterationMark()
 _ENDS = ("done", "failed", "blocked", "cancelled")
 
 
@@ -212,7 +212,7 @@ def _launched(graph: Graph, event: SeenEvent) -> None:
         mission.tasks, mission.membranes = event.strings("tasks"), event.strings("membranes")
 
 
-def _counts_anew(mark: Mark) -> bool:
+def _counts_anew(mark: IterationMark) -> bool:
     """Return True if the limit counts from where a task had ended: as `task/loop_state.py` does it."""
     goes_on = mark.ended == "done" or mark.reason in GOES_ON
     return goes_on and not (mark.reason == "missing_input" and mark.iteration == 0)

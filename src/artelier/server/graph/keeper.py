@@ -25,7 +25,7 @@ PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class GraphCheckpoint:
     """A graph as it was, packed."""
 
     position: int
@@ -47,7 +47,7 @@ class TenantGraph:
         self._encoder = encoder
         self._erasures = store.erasures()
         self._graph = Graph()
-        self._checkpoints: list[Checkpoint] = []
+        self._checkpoints: list[GraphCheckpoint] = []
         self._body: tuple[int, bytes] = (-1, b"")
         self._turn = asyncio.Lock()
 
@@ -95,7 +95,7 @@ class TenantGraph:
 
     async def _keep(self, graph: Graph) -> None:
         packed = await asyncio.to_thread(zlib.compress, pack_graph(graph), 1)
-        self._checkpoints.append(Checkpoint(graph.position, graph.events, packed))
+        self._checkpoints.append(GraphCheckpoint(graph.position, graph.events, packed))
         if len(self._checkpoints) > CHECKPOINTS_MAX:
             older = self._checkpoints[: CHECKPOINTS_MAX // 2]
             self._checkpoints = older[1::2] + self._checkpoints[CHECKPOINTS_MAX // 2 :]

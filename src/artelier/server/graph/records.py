@@ -120,7 +120,7 @@ class GraphAgent:
 
 
 @dataclass(slots=True, kw_only=True)
-class Mark:
+class IterationMark:
     """The progress of a task's loop at an event of its run."""
 
     seq: int = 0
@@ -184,7 +184,7 @@ class GraphTask:
     """The last that is allowed, those before it was tried again included."""
     iterations_before: int = 0
     """The iteration after which the limit counts."""
-    marks: list[Mark] = field(default_factory=list[Mark])
+    marks: list[IterationMark] = field(default_factory=list[IterationMark])
     """How far its loop was at events of its run, oldest first: forks begin with one of these."""
     depends_on: list[str] = field(default_factory=list[str])
     inputs: list[str] = field(default_factory=list[str])
