@@ -141,9 +141,6 @@ def openrouter(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Mode
     return OpenRouterModel(model, provider=provider)
 
 
-# The SDKs of the next three bring their own HTTP clients; the limit on replies does not reach them.
-
-
 def google(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[Any]:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
@@ -156,6 +153,7 @@ def groq(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[Any]
     from pydantic_ai.models.groq import GroqModel
     from pydantic_ai.providers.groq import GroqProvider
 
+    # Its SDK brings an HTTP client of its own; the limit on replies does not reach it.
     provider = GroqProvider(api_key=endpoint.api_key, base_url=endpoint.base_url)
     return GroqModel(model, provider=provider)
 

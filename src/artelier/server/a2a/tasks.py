@@ -65,7 +65,7 @@ async def find_task(desk: TenantKernel, task_id: str) -> RunDetail:
     return found
 
 
-def task_of(run: RunDetail, *, history: int | None = None, has_artifacts: bool = True) -> Any:
+def task_of(run: RunDetail, *, history: int | None = None, has_artifacts: bool = True) -> a2a.Task:
     """Return a run as a task. `history`: messages that are wanted, None for all."""
     id = run["id"]
     task = a2a.Task(
@@ -98,7 +98,7 @@ def task_of(run: RunDetail, *, history: int | None = None, has_artifacts: bool =
     return task
 
 
-def status_of(run: RunDetail) -> Any:
+def status_of(run: RunDetail) -> a2a.TaskStatus:
     """Return the state of a task, with words where somebody has to know why."""
     status = RunStatus(run["status"])
     found = a2a.TaskStatus(state=a2a.TaskState.Name(STATES[status]))
@@ -153,7 +153,7 @@ def _result_of(run: RunDetail) -> dict[str, Any]:
     return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
 
 
-async def list_tasks(desk: TenantKernel, asked: Any) -> Any:
+async def list_tasks(desk: TenantKernel, asked: a2a.ListTasksRequest) -> a2a.ListTasksResponse:
     """Return a page of tasks, the newest first. Errors: `InvalidParamsError`."""
     size = asked.page_size if asked.HasField("page_size") else PAGE_DEFAULT
     if not 1 <= size <= PAGE_MAX:

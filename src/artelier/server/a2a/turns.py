@@ -29,6 +29,7 @@ from artelier.chat.session.settings import said_text
 from artelier.errors import ArtelierError, Conflict, InvalidRequest
 from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.reports import RunDetail
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import RunStatus
 from artelier.log import Event
@@ -144,7 +145,7 @@ class TaskDesk:
     model: str
     by: str
 
-    async def send(self, asked: Any) -> Any:
+    async def send(self, asked: a2a.SendMessageRequest) -> a2a.Task:
         """Return the task that a message begins or goes on with: at its end, or where it waits for somebody;
         as it is now with `returnImmediately`. Errors: those of `begin`.
         """
@@ -156,7 +157,7 @@ class TaskDesk:
         history = config.history_length if config.HasField("history_length") else None
         return task_of(await find_task(self.desk, run_id), history=history)
 
-    async def begin(self, asked: Any) -> TaskFeed:
+    async def begin(self, asked: a2a.SendMessageRequest) -> TaskFeed:
         """Let a turn begin, or one that waits go on.
 
         Errors: `InvalidRequest`, `NotFound`, `Conflict`, and those of the protocol for what is not offered.
@@ -186,7 +187,7 @@ class TaskDesk:
         )
         return await self._start(context, chat.stream(words))
 
-    def _check(self, asked: Any) -> None:
+    def _check(self, asked: a2a.SendMessageRequest) -> None:
         message, config = asked.message, asked.configuration
         if not message.message_id or message.role != a2a.Role.ROLE_USER:
             raise InvalidRequest("the message", expected="a messageId, and the role ROLE_USER")
@@ -219,7 +220,7 @@ class TaskDesk:
         ports = list(services.tools.values()) if given is None else given
         return AutonomousAgent(kernel=self.kernel, tools=ports, agent_id=AGENT)
 
-    async def _answer(self, message: Any) -> TaskFeed:
+    async def _answer(self, message: a2a.Message) -> TaskFeed:
         """Give a task what it asks for, and let it go on."""
         desk, run_id = self.desk, task_name(message.task_id)
         run = await find_task(desk, run_id)
@@ -256,7 +257,7 @@ class TaskDesk:
         feed.run_id = run_id
         return feed
 
-    async def cancel(self, task_id: str) -> Any:
+    async def cancel(self, task_id: str) -> a2a.Task:
         """Cancel a task, and return it. Errors: `TaskNotCancelableError` for one that has ended."""
         run = await find_task(self.desk, task_id)
         if is_final(run["status"]):
@@ -267,7 +268,7 @@ class TaskDesk:
             await asyncio.wait({going.task}, timeout=LET_GO_S)
         return task_of(await find_task(self.desk, task_id))
 
-    async def stream(self, feed: TaskFeed) -> AsyncGenerator[Any]:
+    async def stream(self, feed: TaskFeed) -> AsyncGenerator[a2a.StreamResponse]:
         """Yield a turn's task, its reply piece by piece, and its state at the end of the work at hand."""
         run_id = await feed.begun()
         yield a2a.StreamResponse(task=task_of(await find_task(self.desk, run_id)))
@@ -288,7 +289,7 @@ class TaskDesk:
             yield _piece(run_id, text, append=False, is_last=True)
         yield _state(run)
 
-    async def follow(self, task_id: str) -> AsyncGenerator[Any]:
+    async def follow(self, task_id: str) -> AsyncGenerator[a2a.StreamResponse]:
         """Yield a task as it is, and each state that it comes to, up to its end. Errors: `NotFound`;
         `UnsupportedOperationError` for one that has ended.
         """
@@ -337,7 +338,7 @@ def _feed_of(errand: Errand) -> TaskFeed:
     return errand.about
 
 
-def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> Any:
+def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> a2a.StreamResponse:
     artifact = a2a.Artifact(
         artifact_id=REPLY, name="Reply", parts=[a2a.Part(text=text, media_type="text/plain")]
     )
@@ -352,7 +353,7 @@ def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> An
     )
 
 
-def _state(run: Any) -> Any:
+def _state(run: RunDetail) -> a2a.StreamResponse:
     task = task_of(run, history=0, has_artifacts=False)
     return a2a.StreamResponse(
         status_update=a2a.TaskStatusUpdateEvent(
@@ -361,7 +362,7 @@ def _state(run: Any) -> Any:
     )
 
 
-def _wishes_of(asked: Any) -> TaskWishes:
+def _wishes_of(asked: a2a.SendMessageRequest) -> TaskWishes:
     """Return what a request wishes beside its words. Errors: `InvalidRequest`."""
     given: Any = MessageToDict(asked.metadata).get("artelier") or {}
     try:
@@ -379,7 +380,7 @@ def _misfit(error: ValidationError, what: str, expected: str) -> InvalidRequest:
     return InvalidRequest(f"{what}: " + "; ".join(named)[:500], expected=expected)
 
 
-def _content_of(message: Any) -> tuple[str, tuple[bytes, ...]]:
+def _content_of(message: a2a.Message) -> tuple[str, tuple[bytes, ...]]:
     """Return the words and the files of a message.
 
     Errors: `InvalidRequest`; `ContentTypeNotSupportedError` for what is neither.
@@ -407,7 +408,7 @@ def _content_of(message: Any) -> tuple[str, tuple[bytes, ...]]:
     return said_text("\n".join(words)), tuple(files)
 
 
-def _answer_of(part: Any) -> ApprovalReply:
+def _answer_of(part: a2a.Part) -> ApprovalReply:
     """Return an answer to a question. Errors: `InvalidRequest` for a part that is none."""
     expected = 'a data part {"step": ..., "decision": "approve" or "deny"}'
     if part.WhichOneof("content") != "data":
