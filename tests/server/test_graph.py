@@ -232,7 +232,7 @@ def test_a_graph_of_any_moment_is_what_the_page_folds_up_to_it(
             await graph.read(at=None)
             await work_on_goals(kernel, goals=1)
             events = await _events(kernel)
-            moments = [None, *(event["position"] for event in events[50::200])]
+            moments = [None, *(event["position"] for event in events[50::100])]
             return events, [await graph.read(at=at) for at in moments]
 
     events, bodies = asyncio.run(play())

@@ -118,6 +118,7 @@ async def asked_of(client: httpx.AsyncClient, method: str, path: str, spec: Any)
         "run_id": "chat/r000001",
         "with": "chat/r000001",
         "operation": "any",
+        "kind": "chat",
     }
     if spec["operationId"] == "artifacts_diff":
         known |= {"a": "1", "b": "1"}
