@@ -273,7 +273,7 @@ ALLOWED: dict[str, str] = {
         server/agui/event_fold.py:_plain msgspec.json.decode
         server/agui/event_follower.py:_readable msgspec.json.decode
         server/graph/event.py:<module> msgspec.json.Decoder
-        server/graph/keeper.py:Checkpoint.open zlib.decompress
+        server/graph/keeper.py:GraphCheckpoint.open zlib.decompress
         server/graph/records.py:<module> msgspec.msgpack.Decoder
         server/live/event_encoder.py:_without_path msgspec.json.decode
         server/live/event_encoder.py:shorten_content msgspec.json.decode
