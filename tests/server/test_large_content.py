@@ -9,12 +9,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from artelier import Kernel
 from artelier.kernel import Policy
 from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import Found
+from artelier.server.errors import TooLarge
 from artelier.server.routes.uploads import JSON_ITEMS_MAX
+from artelier.server.security import connection_limits
 from artelier.server.security.connection_limits import ITEMS_MAX, PIECE_BYTES, may_hold_placeholders
 from artelier.testing import ScriptedModel
 from tests.server.house import House, house
@@ -130,6 +134,21 @@ def test_a_body_of_too_many_items_is_refused_before_it_is_parsed(tmp_path: Path,
             assert "uploads" in error["hint"]
 
     asyncio.run(scenario())
+
+
+@given(st.lists(st.sampled_from(["\\", '"', ",", "[", "{", "a"])).map("".join), st.integers(2, 9))
+def test_items_are_counted_alike_however_a_body_is_cut(text: str, piece_bytes: int) -> None:
+    outside = text.replace("\\\\", "").replace('\\"', "").split('"')[::2]
+    expected = sum(sign in ",[{" for sign in "".join(outside))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection_limits, "ITEMS_MAX", 0)
+        patch.setattr(connection_limits, "PIECE_BYTES", piece_bytes)
+        if expected:
+            with pytest.raises(TooLarge) as refused:
+                asyncio.run(connection_limits.check_items(text.encode()))
+            assert refused.value.got == str(expected)
+        else:
+            asyncio.run(connection_limits.check_items(text.encode()))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-32-be"])

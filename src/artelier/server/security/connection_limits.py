@@ -29,11 +29,14 @@ async def check_items(body: bytes) -> None:
     """Refuse a body that makes too many items. Errors: `TooLarge`. Cost: O(length), in a few calls of C."""
     if len(body) <= ITEMS_MAX:
         return
-    count = 0
+    count, has_zeros = 0, False
     async for piece in _pieces(body):
         count += _items_in(piece)
-    if count > ITEMS_MAX:
-        count = _items_in(await asyncio.to_thread(_outside_of_texts, body))
+        has_zeros = has_zeros or b"\0" in piece
+    # In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
+    # these all counts. What is no JSON is counted up to where parsers stop.
+    if count > ITEMS_MAX and not has_zeros:
+        count = await _count_outside_of_texts(body)
     if count > ITEMS_MAX:
         raise TooLarge(
             "the body has too many items",
@@ -66,15 +69,17 @@ def _items_in(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-def _outside_of_texts(body: bytes) -> bytes:
-    """Return what of JSON stands outside of quotes.
-
-    In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
-    these all counts. What is no JSON is counted up to where parsers stop.
-    """
-    if b"\0" in body:
-        return body
-    return b"".join(body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+async def _count_outside_of_texts(body: bytes) -> int:
+    """Return the items of JSON that stand outside of quotes."""
+    count, is_inside, rest = 0, False, b""
+    async for piece in _pieces(body):
+        piece, rest = rest + piece, b""
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # an escape that goes on in the next piece
+            piece, rest = piece[:-1], piece[-1:]
+        parts = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
+        count += _items_in(b"".join(parts[is_inside::2]))
+        is_inside = is_inside == bool(len(parts) % 2)
+    return count
 
 
 AT_ONCE_MAX = 8
