@@ -22,11 +22,11 @@ import pytest
 
 from artelier import Kernel
 from artelier.log import registered
-from artelier.server.graph import keeper
+from artelier.server.graph import keeper, records
 from artelier.server.graph.event import SeenEvent
 from artelier.server.graph.fold import fold_event
 from artelier.server.graph.keeper import TenantGraph
-from artelier.server.graph.records import Graph, encode_graph, pack_graph, unpack_graph
+from artelier.server.graph.records import Graph, encode_graph, pack_graph, unpack_piece
 from artelier.server.live.event_encoder import Encoder
 from artelier_lab.bench.server.goals import goal_model, work_on_goals
 from tests.repository.sources import ROOT
@@ -66,7 +66,12 @@ def folded_by_server(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
     graph = Graph()
     for event in events:
         fold_event(graph, msgspec.convert(event, SeenEvent))
-    return as_held(encode_graph(unpack_graph(pack_graph(graph)), window_from=0))
+    kept = Graph()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "SLICE", 2)
+        for name, packed in pack_graph(graph):
+            unpack_piece(kept, name, packed)
+        return as_held(b"".join(encode_graph(kept, window_from=0)))
 
 
 def as_held(body: bytes) -> dict[str, Any]:

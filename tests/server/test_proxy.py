@@ -125,3 +125,15 @@ def test_one_client_behind_the_proxy_locks_no_other_out(tmp_path: Path) -> None:
             assert await login("203.0.113.8", "the right one") == 200
 
     asyncio.run(scenario())
+
+
+def test_the_card_of_a2a_names_the_public_address(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with (
+            house(tmp_path, users=_users(tmp_path), public_url="https://desk.example") as home,
+            home.stranger(Host="desk.example") as browser,
+        ):
+            card = (await browser.get("/.well-known/agent-card.json")).json()
+            assert [one["url"] for one in card["supportedInterfaces"]] == ["https://desk.example/api/v1/a2a"]
+
+    asyncio.run(scenario())

@@ -255,9 +255,9 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     speaker: str = ""
     """What the one is called who replies."""
     reasoning: tuple[str, ...] = ()
-    """What the model thought before each variant; empty for nothing."""
+    """The reasoning of the model before each variant; empty for none."""
     sent_us: tuple[int, ...] = ()
-    """When the words, then each variant, was sent, in microseconds since 1970; 0 if nobody knows."""
+    """The times at which the words, then each variant, were sent: microseconds since 1970, 0 if unknown."""
 
     def check(self) -> None:
         """Errors: `InvalidRequest`."""

@@ -1,4 +1,4 @@
-"""What a chat has of other programs, as files again: characters, lorebooks, the persona, a preset, its turns.
+"""Exports of a chat as files for other programs: characters, lorebooks, the persona, a preset, its turns.
 
 A card, a lorebook and a persona leave as they came, byte for byte, until somebody changes in the chat what
 they say; then the file is written anew, with the picture of the card and what nobody follows here.
@@ -30,7 +30,7 @@ class ExportedFile:
     """A file for other programs."""
 
     name: str
-    """What it may be called: letters, digits and a suffix."""
+    """A file name of letters, digits and a suffix."""
     content: bytes
     is_original: bool
     """True if these are the bytes that were taken in."""

@@ -498,7 +498,7 @@ _SHARE_ITERATIONS = """
         CASE WHEN evaluated_seq <= ? THEN verdict END,
         CASE WHEN evaluated_seq <= ? THEN void ELSE '' END
     FROM task_iterations WHERE tenant = ? AND task = ? AND seq <= ?"""
-"""What was decided up to an event, with what had come of it by then."""
+"""Decisions up to an event, with their outcomes by then."""
 
 DEPENDENCY_FAILED = "dependency_failed"
 """The reason of a task that is blocked by what it depends on."""

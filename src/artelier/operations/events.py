@@ -376,7 +376,7 @@ class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reasoning: tuple[BlobRef | None, ...] = ()
     """JSON texts: what the model thought before each of `variants`; shorter where the last have none."""
     sent_us: tuple[int, ...] = ()
-    """When the words, then each variant, was sent; 0, and a place that is missing, for when it came here."""
+    """The times at which the words, then each variant, were sent; 0 or a missing place: when it came here."""
 
 
 @event("turns.imported")

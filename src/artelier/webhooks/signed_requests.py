@@ -30,7 +30,7 @@ from artelier.ports.webhook import IncomingWebhook, secret_key
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
 TOLERANCE_S = 300
-"""How old, or how far ahead, a signed request may be: the value of the specification's own libraries."""
+"""The greatest age of a signed request, or lead of its clock: as in the specification's own libraries."""
 
 SIGNATURES_MAX = 16
 """Of one request: a sender that changes its secret signs with two."""

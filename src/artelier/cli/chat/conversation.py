@@ -46,7 +46,7 @@ class TurnFacts(TypedDict):
     """Ids of operations."""
     changes: list[StateChange]
     codes: dict[str, str]
-    """Why operations ended as they did, by id."""
+    """The reasons for which operations ended as they did, by id."""
     parts: list[dict[str, str]]
     """Parts of the reply on other channels than `text`."""
 
@@ -67,7 +67,7 @@ class ReplyScreen:
         self._screen = screen
         self._streams = sys.stdout.isatty() and not screen.as_json
         self._text = ""
-        """What has come."""
+        """The text that has come."""
         self._came = 0
         """Characters of it as they were written, with placeholders."""
         self._shown = 0

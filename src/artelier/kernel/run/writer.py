@@ -60,9 +60,9 @@ class Actor:
         self._scheduled = False
         self._unconfirmed: set[asyncio.Future[Receipt]] = set()
         self._refusable: set[asyncio.Future[Receipt]] = set()
-        self._undecided: set[asyncio.Future[Receipt]] = set()
-        """Batches on their way that count and that a limit may still refuse."""
         """Of those: what a limit may refuse without harm to the run."""
+        self._undecided: set[asyncio.Future[Receipt]] = set()
+        """Batches on their way that are counted, and that a limit may still refuse."""
         self.cycles = 0
         """Cycles of a built-in loop that were recorded as done."""
         self.steps = 0

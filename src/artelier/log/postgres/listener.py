@@ -23,7 +23,7 @@ COALESCED_MS = 20
 """Notices of this long are one: a busy database commits hundreds of times a second."""
 
 AGAIN_MS = 1_000
-"""How long until another connection is tried after one was cut."""
+"""The time until another connection is tried after one was cut."""
 
 
 class CommitListener:

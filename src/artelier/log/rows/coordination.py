@@ -24,7 +24,7 @@ class StoredLease(NamedTuple):
     holder: str
     end: LeaseEnd
     progress: int
-    """How far the stream had come when it was taken."""
+    """The position of the stream when it was taken."""
     stalled: int
     """Holders before this one that did nothing."""
 

@@ -35,7 +35,7 @@ METHODS: dict[str, type[Message]] = {
     "CancelTask": a2a.CancelTaskRequest,
     "SubscribeToTask": a2a.SubscribeToTaskRequest,
 }
-"""What is answered, with the record of its parameters."""
+"""Methods that are answered, each with the record of its parameters."""
 PUSHES = frozenset(
     (
         "CreateTaskPushNotificationConfig",

@@ -42,7 +42,7 @@ async def _load() -> None:
 
 @card_router.get(CARD)
 async def show_card(request: Request) -> Response:
-    """Who answers here, and how: public, as the protocol wants it."""
+    """The agent that answers here, and its address. Public, as the protocol wants it."""
     await _load()
     from artelier.server.a2a.protocol import agent_card
 

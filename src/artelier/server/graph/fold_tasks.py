@@ -219,7 +219,7 @@ def _counts_anew(mark: IterationMark) -> bool:
 
 
 def _reopened(graph: Graph, event: SeenEvent) -> None:
-    """What is there stays, and the limit counts anew where it had been met, or the result did not do."""
+    """Keep the iterations; the limit counts anew where it was met, or the result was not accepted."""
     if (task := graph.tasks.get(event.id)) is None:
         return
     last = task.marks[-1] if task.marks else _START

@@ -5,23 +5,36 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from artelier.log.contract import Store
 from artelier.server.graph.event import seen
 from artelier.server.graph.fold import fold_event
-from artelier.server.graph.records import Graph, encode_graph, pack_graph, unpack_graph
+from artelier.server.graph.records import Graph, encode_graph, pack_graph, unpack_piece
 from artelier.server.live.event_encoder import Encoder
+
+T = TypeVar("T")
 
 CHECKPOINT_EVENTS = 5_000
 """The most events that are folded again for a moment of the past."""
 CHECKPOINTS_MAX = 64
 """Of one tenant; beyond it every second of the older ones goes, and the past takes longer."""
 GRAPHS_MAX = 16
-"""Tenants whose graph is remembered: one of 60,000 events takes some 20 MB."""
+"""Tenants whose graph is remembered."""
+EVENTS_MAX = 300_000
+"""Events of all graphs that are remembered: 60,000 take some 20 MB. The graph in use stays, however large."""
 WINDOW_EVENTS = 10_000
 """The fewest events that a page reads from before it was opened, if there are as many."""
 PAGE = 500
+
+
+async def _in_turns(pieces: Iterable[T]) -> AsyncIterator[T]:
+    """Give everybody else a turn behind each piece, which takes some milliseconds."""
+    for piece in pieces:
+        yield piece
+        await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +43,13 @@ class GraphCheckpoint:
 
     position: int
     events: int
-    packed: bytes
+    pieces: tuple[tuple[str, bytes], ...]
 
-    def open(self) -> Graph:
-        return unpack_graph(zlib.decompress(self.packed))
+    async def open(self) -> Graph:
+        graph = Graph()
+        async for name, packed in _in_turns(self.pieces):
+            unpack_piece(graph, name, zlib.decompress(packed))
+        return graph
 
 
 class TenantGraph:
@@ -60,13 +76,19 @@ class TenantGraph:
         async with self._turn:
             await self._catch_up()
             if at is not None and at < self._graph.position:
-                return encode_graph(await self._past(at), window_from=self._window_from())
+                return await self._encode(await self._past(at))
             if self._body[0] != self._graph.position:
-                self._body = (
-                    self._graph.position,
-                    encode_graph(self._graph, window_from=self._window_from()),
-                )
+                self._body = self._graph.position, await self._encode(self._graph)
             return self._body[1]
+
+    async def _encode(self, graph: Graph) -> bytes:
+        pieces = encode_graph(graph, window_from=self._window_from())
+        return b"".join([piece async for piece in _in_turns(pieces)])
+
+    @property
+    def events(self) -> int:
+        """Events that it was folded from."""
+        return self._graph.events
 
     async def keep_up(self) -> None:
         """Fold what came, unless somebody is at it."""
@@ -94,15 +116,15 @@ class TenantGraph:
                     await self._keep(graph)
 
     async def _keep(self, graph: Graph) -> None:
-        packed = await asyncio.to_thread(zlib.compress, pack_graph(graph), 1)
-        self._checkpoints.append(GraphCheckpoint(graph.position, graph.events, packed))
+        pieces = [(name, zlib.compress(piece, 1)) async for name, piece in _in_turns(pack_graph(graph))]
+        self._checkpoints.append(GraphCheckpoint(graph.position, graph.events, tuple(pieces)))
         if len(self._checkpoints) > CHECKPOINTS_MAX:
             older = self._checkpoints[: CHECKPOINTS_MAX // 2]
             self._checkpoints = older[1::2] + self._checkpoints[CHECKPOINTS_MAX // 2 :]
 
     async def _past(self, at: int) -> Graph:
         before = [one for one in self._checkpoints if one.position <= at]
-        graph = before[-1].open() if before else Graph()
+        graph = await before[-1].open() if before else Graph()
         await self._fold(graph, upto=at)
         return graph
 
@@ -124,9 +146,12 @@ class GraphKeeper:
         if (known := self._graphs.get(tenant)) is None:
             known = self._graphs[tenant] = TenantGraph(self._store, encoder)
         self._graphs.move_to_end(tenant)
-        if len(self._graphs) > GRAPHS_MAX:
+        while len(self._graphs) > 1 and (len(self._graphs) > GRAPHS_MAX or self._events() > EVENTS_MAX):
             self._graphs.popitem(last=False)
         return known
+
+    def _events(self) -> int:
+        return sum(graph.events for graph in self._graphs.values())
 
     async def keep_up(self) -> None:
         """Fold what came to the graphs that are remembered, so that the next page opens at once."""

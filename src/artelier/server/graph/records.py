@@ -2,15 +2,19 @@
 
 A page begins with these and folds what comes after them (`web/src/projection/`), so each field here is a
 field there, and `tests/server/test_graph.py` compares the two. Records change in place; `pack_graph` keeps
-one as it is. JSON of them is what `GET /api/v1/graph` answers.
+them as they are. JSON of them is what `GET /api/v1/graph` answers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
+
+T = TypeVar("T")
 
 RUN_STATUSES = (
     "pending",
@@ -54,7 +58,7 @@ class FailedTry:
     code: str
     at_us: int
     wait_ms: int
-    """How long the next one waits."""
+    """The time that the next one waits."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +91,7 @@ class GraphRun:
     doing: str = ""
     """The step at work; empty if none."""
     doing_us: int = 0
-    """When that began; 0 if nothing is at work."""
+    """The time at which that began; 0 if nothing is at work."""
     failed_tries: list[FailedTry] = field(default_factory=list[FailedTry])
     """Of the model call at work, oldest first."""
     waits: list[str] = field(default_factory=list[str])
@@ -185,7 +189,7 @@ class GraphTask:
     iterations_before: int = 0
     """The iteration after which the limit counts."""
     marks: list[IterationMark] = field(default_factory=list[IterationMark])
-    """How far its loop was at events of its run, oldest first: forks begin with one of these."""
+    """Progress of its loop at events of its run, oldest first: forks begin with one of these."""
     depends_on: list[str] = field(default_factory=list[str])
     inputs: list[str] = field(default_factory=list[str])
     outputs: list[str] = field(default_factory=list[str])
@@ -230,7 +234,7 @@ class GraphMembrane:
 
 @dataclass(slots=True, kw_only=True)
 class GraphEdge:
-    """What went from one to another, and how often."""
+    """Content that went from one to another, with a count."""
 
     id: str
     kind: str
@@ -295,7 +299,7 @@ class AskedTurn:
 
 @dataclass(slots=True, kw_only=True)
 class Pulse:
-    """When something last happened to a chat, a world or a goal."""
+    """The newest events of chats, worlds and goals."""
 
     newest: dict[str, int] = field(default_factory=dict[str, int])
     """Position of the newest event by `session:x`, `world:w` or `mission:m`, and of each list of them."""
@@ -374,7 +378,7 @@ class GraphOut:
     position: int
     at_us: int
     events: int
-    """How many events of the tenant it was folded from."""
+    """Number of the tenant's events that it was folded from."""
     window_from: int
     """A position of a while ago, of which `at` gives the state quickly: 0 if the log is short."""
     runs: list[GraphRun]
@@ -389,40 +393,54 @@ class GraphOut:
     pulse: Pulse
 
 
+SLICE = 500
+"""Records that are encoded or read at once: a tenant with many must not hold the others up."""
+
 _json = msgspec.json.Encoder()
 _pack = msgspec.msgpack.Encoder()
-_unpack = msgspec.msgpack.Decoder(Graph)
+_readers = {name: msgspec.msgpack.Decoder(type_) for name, type_ in get_type_hints(Graph).items()}
 
 
-def encode_graph(graph: Graph, *, window_from: int) -> bytes:
-    """Return a graph as the JSON of `GraphOut`."""
-    return _json.encode(
-        GraphOut(
-            position=graph.position,
-            at_us=graph.at_us,
-            events=graph.events,
-            window_from=window_from,
-            runs=[*graph.runs.values()],
-            agents=[*graph.agents.values()],
-            tasks=[*graph.tasks.values()],
-            artifacts=[*graph.artifacts.values()],
-            membranes=[*graph.membranes.values()],
-            missions=[*graph.missions.values()],
-            edges=[*graph.edges.values()],
-            approvals=[*graph.approvals.values()],
-            costs=graph.costs,
-            pulse=graph.pulse,
-        )
-    )
+def encode_graph(graph: Graph, *, window_from: int) -> Iterator[bytes]:
+    """Yield a graph as the JSON of `GraphOut`, piece by piece."""
+    for number, one in enumerate(fields(GraphOut)):
+        value: Any = window_from if one.name == "window_from" else getattr(graph, one.name)
+        yield b'%s"%s":' % (b"," if number else b"{", one.name.encode())
+        if isinstance(value, dict):
+            yield b"["
+            found = cast("dict[str, Any]", value).values()
+            for count, records in enumerate(_slices(found)):
+                yield (b"," if count else b"") + _json.encode(records)[1:-1]
+            yield b"]"
+        else:
+            yield _json.encode(value)
+    yield b"}"
 
 
-def pack_graph(graph: Graph) -> bytes:
-    """Return a graph in the form that `unpack_graph` reads."""
-    return _pack.encode(graph)
+def pack_graph(graph: Graph) -> Iterator[tuple[str, bytes]]:
+    """Yield a graph in pieces, each with the name of its field; `unpack_piece` reads them."""
+    for one in fields(Graph):
+        value: Any = getattr(graph, one.name)
+        if isinstance(value, dict):
+            for records in _slices(cast("dict[str, Any]", value).items()):
+                yield one.name, _pack.encode(dict(records))
+        else:
+            yield one.name, _pack.encode(value)
 
 
-def unpack_graph(packed: bytes) -> Graph:
-    return _unpack.decode(packed)
+def unpack_piece(graph: Graph, name: str, packed: bytes) -> None:
+    """Read one piece into a graph; with the last of `pack_graph` it is whole."""
+    value: Any = _readers[name].decode(packed)
+    if isinstance(value, dict):
+        getattr(graph, name).update(value)
+    else:
+        setattr(graph, name, value)
+
+
+def _slices(values: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(values)
+    while some := list(islice(left, SLICE)):
+        yield some
 
 
 # Ids, as people read them
