@@ -155,7 +155,7 @@ SEARCHED_CHARS_MAX = 100_000
 """Of messages, the newest, and as many of the content of entries (guess: a whole context window)."""
 
 WORK_CHARS_MAX = 64_000_000
-"""What all searches of one activation may pass over; a few seconds for the worst keys there are."""
+"""The characters that all searches of one activation may pass over; seconds for the worst keys there are."""
 
 PATTERN_S_MAX = 0.5
 """Of one pattern over one text. An honest one takes a thousandth of this."""
@@ -166,12 +166,12 @@ PATTERNS_S_MAX = 1.0
 PATTERN_SIZE_MAX = 20_000
 """Of a pattern with its counted repeats written out: `regex` does write them out, before any time limit."""
 
-# What other work costs, in characters passed over (measured, roughly).
+# The cost of other work, in characters passed over (measured, roughly).
 _GRAM_WORK, _PATTERN_WORK, _PLACE_WORK = 64, 20_000, 200
 
 _GRAM_BYTES = 4
 _ANY = -1
-"""What a key shorter than that has instead; it is among the runs of every text."""
+"""Stands for a key that is shorter; it is among the runs of every text."""
 
 _SLASHED = re.compile(r"/((?:[^\\/]|\\.)+)/([gimsuyv]{0,7})", re.DOTALL)
 

@@ -74,7 +74,7 @@ class Lexer:
         self._source = source
         self._at = 0
         self._strip = False
-        """Whether the mark before ended with `-`, so that spaces after it go."""
+        """True if the mark before ended with `-`, so that spaces after it go."""
 
     def tokens(self) -> Iterator[Token]:
         """Errors: `InvalidTemplate` for a mark that is not closed, or an expression that is too long."""

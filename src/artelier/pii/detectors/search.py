@@ -87,7 +87,7 @@ HINT = re.compile("|".join(map(re.escape, sorted(FORMS, key=len, reverse=True)))
 """Any of the hints."""
 
 LEADS_OF_HINT = {"k_live_": 1, "k_test_": 1}
-"""How far before its hint a form begins, where that is not there."""
+"""The characters before its hint at which a form begins, where that is not there."""
 
 TOKEN_CHARS_MIN = 16
 """Every form has this many token characters in a row: a text without them is not looked at further."""
@@ -122,7 +122,7 @@ TOKEN_KEYS = tuple(
 """Names of secrets that machines make, in the same way."""
 
 KEY_OF = re.compile(rb"(?:api|access|private|account|auth|signing|encryption)[_ .-]?\Z")
-"""What stands before `key` where it means a secret."""
+"""Words before `key` that make it a secret."""
 
 NO_VALUE = re.compile(
     r"(?i)(?:none|null|nil|true|false|undefined|required|optional|string|str|text|pass|passed|password|passwort|secret|token"
@@ -132,7 +132,7 @@ NO_VALUE = re.compile(
     r"|[a-z_.]*(?:password|passwd|pwd|secret|token)[a-z_.]*|[a-z_.]+\[.*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
     r"|[\[\]{(<&].*|\$[A-Za-z_]+|\$[({].*|%[A-Za-z({].*|(?:os|process|env|config|self|settings|getenv)\b.*|.*\(.*)[.:!?)]*"
 )
-"""What stands where a secret would: the name of a type, a word of a sentence, a variable, a blank."""
+"""Texts in the place of a secret: the name of a type, a word of a sentence, a variable, a blank."""
 
 
 # --------------------------------------------------------------------------- secret
@@ -167,13 +167,13 @@ _QUOTED = re.compile(r"\\?([\"'`])((?:(?!\\?\1)[^\r\n]){1,200})\\?\1")
 _PLAIN = re.compile(r"(?:[^\s\"'`,;<>&\\]|&(?![A-Za-z_]{1,40}=)){1,200}")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_.~:-]{12,4000}")
 _IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_.][A-Za-z]+)+")
-"""What stands behind ` = ` in programs."""
+"""Texts behind ` = ` in programs."""
 
 _TYPE = re.compile(
     r"(?:[A-Za-z0-9]+\.)*(?:[A-Z][a-z]+[0-9]*)+(?:Key|Like|Type|Token|Secret|Str|String|Password|Source|Provider"
     r"|Config|Options?)[0-9]?(?:[\[|].*)?"
 )
-"""What stands behind a name and a colon in programs."""
+"""Texts behind a name and a colon in programs."""
 
 _PASSWORD_CHARS_MIN = 4
 _TOKEN_VALUE_CHARS_MIN = 12
