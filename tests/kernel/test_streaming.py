@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from artelier import Limits, ModelReply, ModelRequest, ModelResult, Run
-from artelier.errors import ModelRefusedCall, OutputInvalid, ProviderUnavailable
+from artelier.errors import ModelRefusedCall, ModelReplyBroken, OutputInvalid, ProviderUnavailable
 from artelier.ports.model import Delta, Usage
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.stage import (
@@ -82,6 +82,45 @@ def test_pieces_come_first_then_the_recorded_whole_which_replays(tmp_path: Path)
             ]
             assert (await runs.render("r", "1")) == model.requests[0]
         model.assert_done()
+
+    play(scenario())
+
+
+def test_reasoning_is_told_beside_the_run_anew_with_each_call_and_never_by_a_replay(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def think(piece: str) -> None:
+        told.append(piece)
+
+    async def scenario() -> None:
+        first = [Delta(reasoning="So "), Delta(reasoning="they"), ProviderUnavailable("gone")]
+        second = [
+            Delta(reasoning="They want "),
+            Delta(reasoning="a."),
+            "a",
+            Delta(text="b"),
+            ModelReply(text="ab"),
+        ]
+        with open_kernel(tmp_path, Stream(first, second), clock=ManualClock()) as kernel:
+            async with kernel.run("r") as run:
+                assert await _read(run, on_reasoning=think) == ["a", "b", "ab"]
+                assert told == ["So ", "they", "", "They want ", "a."]
+                run.finish("ab")
+            told.clear()
+            async with kernel.run("r") as run:
+                assert await _read(run, on_reasoning=think) == ["ab", "ab"]
+            assert told == []
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("piece", [Delta(reasoning="\ud800"), Delta(reasoning=cast(Any, 5))])
+def test_reasoning_that_is_no_text_breaks_the_reply(tmp_path: Path, piece: Delta) -> None:
+    async def scenario() -> None:
+        with open_kernel(tmp_path, Stream(*[[piece, ModelReply(text="a")]] * 9)) as kernel:
+            async with kernel.run("r") as run:
+                with pytest.raises(ModelReplyBroken, match="no Delta"):
+                    await _read(run)
 
     play(scenario())
 

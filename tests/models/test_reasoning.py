@@ -10,7 +10,7 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, ModelReply, Policy, tool
 from artelier.kernel.prompt.manifest import message_of_reply
-from artelier.ports.model import ChatMessage, Part, ToolCall
+from artelier.ports.model import ChatMessage, Delta, Part, ToolCall
 from artelier.ports.reasoning import data_of
 from artelier.server.prompt_inspector import readable
 from artelier.testing import ScriptedModel, tool_call
@@ -77,6 +77,23 @@ def test_a_strict_provider_takes_its_reasoning_back_over_a_run_with_tools_and_a_
         assert strict.refusals == []
         assert len(strict.bodies) == 4
         assert all(bill.reasoning_tokens for bill in strict.bills)
+
+    asyncio.run(scenario())
+
+
+def test_reasoning_is_streamed_before_the_answer_as_its_provider_sends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with OpenAIServer(StrictAnthropic(["done"])) as server:
+            point_at(server, monkeypatch)
+            with Kernel.open(tmp_path / "s.db") as kernel:
+                agent = AutonomousAgent(kernel=kernel, params={"thinking": "low"})
+                items = [item async for item in agent.stream(run_id="r", model=HAIKU, prompt="Read.")]
+        pieces = [(one.reasoning, one.text) for one in items if isinstance(one, Delta)]
+        assert "".join(thought for thought, _ in pieces) == "Let me think about that."
+        assert "".join(text for _, text in pieces) == "done"
+        assert pieces[0][0] and not any(thought and text for thought, text in pieces)
 
     asyncio.run(scenario())
 

@@ -131,6 +131,56 @@ def test_who_comes_late_gets_the_text_so_far_as_one_delta(tmp_path: Path) -> Non
     play(run())
 
 
+class Thinking(Typing):
+    """The same; it thinks a letter before each that it types."""
+
+    async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
+        for letter in self.text:
+            await self.keys.get()
+            yield Delta(reasoning=letter.upper())
+        async for item in super().stream(request):
+            yield item
+
+
+def test_reasoning_comes_live_before_the_reply_also_for_who_comes_late(tmp_path: Path) -> None:
+    async def run() -> None:
+        model = Thinking("ab")
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, environ={}) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            early, late = list[Any](), list[Any]()
+            heard = asyncio.Event()
+
+            def thoughts(items: list[Any]) -> list[tuple[int, str]]:
+                found = [one for one in items if getattr(one, "type", "") == "main_llm.reasoning"]
+                assert all(one.seq is None for one in found)
+                return [(one.data["offset"], one.data["text"]) for one in found]
+
+            async def read(into: list[Any], items: AsyncIterator[Any]) -> None:
+                async for item in items:
+                    into.append(item)
+                    heard.set()
+
+            async def until(into: list[Any], count: int) -> None:
+                while len(thoughts(into)) < count:
+                    heard.clear()
+                    await heard.wait()
+
+            first = asyncio.ensure_future(read(early, session.stream("x")))
+            model.type(2)
+            await until(early, 2)
+            second = asyncio.ensure_future(read(late, session.watch("c/r000001")))
+            await until(late, 1)
+            model.type(9)
+            await asyncio.gather(first, second)
+
+            assert (thoughts(early), _deltas(early)) == ([(0, "A"), (1, "B")], [(0, "a"), (1, "b")])
+            assert (thoughts(late), _deltas(late)) == ([(0, "AB")], [(0, "a"), (1, "b")])
+            assert early[-1].text == "ab"
+            assert thoughts(await _all(session.watch("c/r000001"))) == []
+
+    play(run())
+
+
 def test_who_leaves_a_stream_stops_the_drive_and_the_run_goes_on_later(tmp_path: Path) -> None:
     async def run() -> None:
         model = Typing("typed")
@@ -194,17 +244,17 @@ def test_a_slow_reader_begins_again_with_the_text_so_far() -> None:
         live.begin("t", "r", step="main/model")
         watcher = live.watch("t", "r", told)
         for _ in range(WAITING_MAX + 5):
-            live.add("t", "r", "x")
-        live.add("u", "r", "another tenant's")
+            live.add("t", "r", Delta(text="x"))
+        live.add("u", "r", Delta(text="another tenant's"))
 
         pieces = live.pieces("t", "r", watcher)
 
         assert [(one.offset, len(one.text)) for one in pieces] == [(0, WAITING_MAX + 5)]
         assert live.pieces("t", "r", watcher) == []
-        live.add("t", "r", "y")
+        live.add("t", "r", Delta(text="y"))
         assert [(one.offset, one.text) for one in live.pieces("t", "r", watcher)] == [(WAITING_MAX + 5, "y")]
         live.end("t", "r")
-        live.add("t", "r", "late")
+        live.add("t", "r", Delta(text="late"))
         assert live.pieces("t", "r", watcher) == []
         live.unwatch("t", "r", watcher)
 

@@ -32,13 +32,16 @@ class Pieces:
 
     price = Price()
 
-    def __init__(self, pieces: list[str]) -> None:
+    def __init__(self, pieces: list[str], thinks: bool = False) -> None:
         self.pieces = pieces
+        self.thinks = thinks
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
         return ModelReply(text="".join(self.pieces))
 
     async def stream(self, request: ModelRequest, /) -> Any:
+        for piece in self.pieces if self.thinks else ():
+            yield Delta(reasoning=piece)
         for piece in self.pieces:
             yield Delta(text=piece)
         yield ModelReply(text="".join(self.pieces))
@@ -73,6 +76,30 @@ def test_pieces_hold_no_value_however_they_are_cut(tmp_path: Path, seed: int) ->
             assert await runs.restored(whole) == TEXT
             assert all(trace not in sofar for sofar in accumulate(seen) for trace in TRACES)
             assert all(piece.count("<") == len(PLACEHOLDER.findall(piece)) for piece in seen)
+            assert len(seen) > 1
+
+    play(scenario())
+    assert_nowhere(tmp_path, ANA, CARD)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reasoning_holds_no_value_however_it_is_cut(tmp_path: Path, seed: int) -> None:
+    model, seen = Pieces(pieces_of(TEXT, seed), thinks=True), list[str]()
+
+    async def think(piece: str) -> None:
+        seen.append(piece)
+
+    async def code(run: Run) -> Any:
+        async for item in run.stream_model(model="m", messages=[user("go")], on_reasoning=think):
+            if not isinstance(item, Delta):
+                return item.text
+
+    async def scenario() -> None:
+        with opened(tmp_path, model) as kernel:  # type: ignore[arg-type]
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code) == "completed"
+            assert await runs.restored("".join(seen)) == TEXT
+            assert all(trace not in sofar for sofar in accumulate(seen) for trace in TRACES)
             assert len(seen) > 1
 
     play(scenario())

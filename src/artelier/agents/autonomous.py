@@ -228,8 +228,8 @@ class AutonomousAgent:
     def stream(
         self, *, run_id: str, prompt: str, tenant: TenantRef = None, model: str | None = None, **more: Any
     ) -> AsyncIterator[AgentEvent]:
-        """Like `run`, yielding what happens: `Delta`s of text, events of the log once they are durable,
-        and the `AgentResult` last.
+        """Like `run`, yielding what happens: `Delta`s of text and of reasoning, events of the log once they
+        are durable, and the `AgentResult` last.
 
         Every event is an `Event`. Those of tools, replies, questions and notes hold their content:
         `ToolCalled`, `ToolReturned`, `ModelAnswered`, `ApprovalAsked`, `ApprovalAnswered`, `NoteGiven`, as

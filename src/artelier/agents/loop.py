@@ -35,7 +35,7 @@ from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
 from artelier.operations.graph.failures import OperationStepFailed
-from artelier.ports.model import ToolCall
+from artelier.ports.model import Delta, ToolCall
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -401,10 +401,15 @@ class AgentLoop:
 
     async def _stream_reply(self, call: dict[str, Any]) -> ModelResult:
         assert self._sink is not None
-        async for item in self.run.stream_model(**call):
+        sink = self._sink
+
+        async def think(piece: str) -> None:
+            await sink(Delta(reasoning=piece))
+
+        async for item in self.run.stream_model(**call, on_reasoning=think):
             if isinstance(item, ModelResult):
                 return item
-            await self._sink(item)
+            await sink(item)
         raise AssertionError("a stream ends with the whole reply")
 
     # The action

@@ -164,12 +164,13 @@ class ProviderModel:
                         event = await anext(events, None)
                     if event is None:
                         break
-                    text = _text_in(event)
+                    text, reasoning = _text_in(event), _reasoning_in(event)
                     if sent is not None:
-                        sent.note_piece(len(text) or _other_chars_in(event), time.monotonic())
-                    if text:
+                        chars = len(text) or len(reasoning) or _argument_chars_in(event)
+                        sent.note_piece(chars, time.monotonic())
+                    if text or reasoning:
                         yielded_at = loop.time()
-                        yield Delta(text=text)
+                        yield Delta(text=text, reasoning=reasoning)
                         deadline += loop.time() - yielded_at
                 whole = response.get()
                 if sent is not None:
@@ -307,22 +308,29 @@ def local_price(base_url: str | None) -> Price | None:
     return FREE if host in _LOCAL_HOSTS else None
 
 
-def _other_chars_in(event: object) -> int:
-    """Return how many characters of reasoning or of arguments a vendor's stream event brought."""
-    from pydantic_ai.messages import PartDeltaEvent, ThinkingPartDelta, ToolCallPartDelta
+def _argument_chars_in(event: object) -> int:
+    """Return how many characters of a tool call's arguments a vendor's stream event brought."""
+    from pydantic_ai.messages import PartDeltaEvent, ToolCallPartDelta
 
-    if not isinstance(event, PartDeltaEvent):
-        return 0
-    delta = event.delta
-    if isinstance(delta, ThinkingPartDelta):
-        return len(delta.content_delta or "")
+    delta = event.delta if isinstance(event, PartDeltaEvent) else None
     if isinstance(delta, ToolCallPartDelta) and isinstance(delta.args_delta, str):
         return len(delta.args_delta)
     return 0
 
 
+def _reasoning_in(event: object) -> str:
+    """Return the piece of reasoning in a vendor's stream event."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, ThinkingPart, ThinkingPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, ThinkingPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, ThinkingPartDelta):
+        return event.delta.content_delta or ""
+    return ""
+
+
 def _text_in(event: object) -> str:
-    """The piece of answer text in a vendor's stream event; empty for reasoning and tool calls."""
+    """Return the piece of answer text in a vendor's stream event; empty for reasoning and tool calls."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):

@@ -29,6 +29,7 @@ from artelier.ports.model import (
     ToolCall,
     Usage,
 )
+from artelier.ports.reasoning import reasoning_text
 
 __all__ = ["ScriptedMediaModel", "ScriptedModel", "Step", "UnexpectedCall", "tool_call"]
 
@@ -182,8 +183,11 @@ class ScriptedModel:
         return complete_reply(reply_from(await _plain(step, request)), request)
 
     async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
-        """The text in pieces of 16 characters, then the whole reply."""
+        """Yield the reasoning and the text in pieces of 16 characters, then the whole reply."""
         reply = await self.complete(request)
+        thought = reasoning_text(reply.parts)
+        for start in range(0, len(thought), _PIECE_CHARS):
+            yield Delta(reasoning=thought[start : start + _PIECE_CHARS])
         for start in range(0, len(reply.text), _PIECE_CHARS):
             yield Delta(text=reply.text[start : start + _PIECE_CHARS])
         yield reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, Protocol, cast, runtime_checkable
@@ -140,9 +140,15 @@ class ModelReply(Value, frozen=True, kw_only=True):
 
 
 class Delta(Value, frozen=True, kw_only=True):
-    """A piece of streamed text, transient: only the whole reply is recorded."""
+    """A piece of streamed text or of reasoning, transient: only the whole reply is recorded."""
 
-    text: str
+    text: str = ""
+    reasoning: str = ""
+    """A piece of what the model thinks before it answers, as far as its provider shows it."""
+
+
+OnReasoning = Callable[[str], Awaitable[None]]
+"""Given each piece of what a model thinks, as it comes; an empty one when the call is made again."""
 
 
 class Sending:

@@ -10,6 +10,9 @@ function stored(type: string, fields: Record<string, unknown> = {}): RunEvent {
 function piece(offset: number, text: string): RunEvent {
   return { seq: null, type: "main_llm.delta", at_us: null, step: "main/model", offset, text };
 }
+function thought(offset: number, text: string): RunEvent {
+  return { ...piece(offset, text), type: "main_llm.reasoning" };
+}
 const PLAN = stored("run.phase_changed", {
   phase: "planning",
   plan: [
@@ -52,6 +55,16 @@ test("operations go from planned to their end, and say it in words", () => {
   expect(over.operations.map((one) => one.status)).toEqual(["done", "error", "skipped"]);
   expect(operationWords(over.operations[1]!).word).toBe("error: took 2 s");
   expect(over.operations[0]!.effects.map(effectWords)).toEqual(["wrote art.fight"]);
+});
+
+test("reasoning grows beside the reply, begins anew with a new call, and a missing piece is noticed", () => {
+  const begun = foldTurn(NEW_TURN, [stored("main_llm.started"), thought(0, "So 🐉"), thought(4, " they")]);
+  expect([begun.reasoning, begun.text, begun.isWriting]).toEqual(["So 🐉 they", "", true]);
+  const replied = foldTurn(begun, [piece(0, "Yes")]);
+  expect([replied.reasoning, replied.text]).toEqual(["So 🐉 they", "Yes"]);
+  expect(foldTurn(begun, [thought(0, ""), thought(0, "Anew")]).reasoning).toBe("Anew");
+  expect(foldTurn(begun, [thought(20, "late")]).isTorn).toBe(true);
+  expect(foldTurn(begun, [stored("main_llm.started")]).reasoning).toBe("");
 });
 
 test("the reply grows by pieces, also after an emoji, and survives a reconnect", () => {

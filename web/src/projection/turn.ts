@@ -45,6 +45,10 @@ export interface Turn {
   readonly text: string;
   /** Characters of it, as the server counts them. */
   readonly length: number;
+  /** What the model thinks before it, as far as its provider shows that. */
+  readonly reasoning: string;
+  /** Characters of that, as the server counts them. */
+  readonly reasoningLength: number;
   readonly isWriting: boolean;
   readonly finishReason: string;
   /** `approval`, `resume`, `budget`, `outcome` or `worker`; "" if it waits for nobody. */
@@ -65,6 +69,8 @@ export const NEW_TURN: Turn = {
   operations: [],
   text: "",
   length: 0,
+  reasoning: "",
+  reasoningLength: 0,
   isWriting: false,
   finishReason: "",
   waitsFor: "",
@@ -99,6 +105,7 @@ export function foldTurn(turn: Turn, events: readonly RunEvent[]): Turn {
 
 function next(turn: Turn, event: RunEvent): Turn {
   if (event.type === "main_llm.delta") return written(turn, word(event["text"]), count(event["offset"]));
+  if (event.type === "main_llm.reasoning") return thought(turn, word(event["text"]), count(event["offset"]));
   if (event.seq === null || event.seq <= turn.seq) return turn;
   return { ...told(turn, event), seq: event.seq };
 }
@@ -124,6 +131,8 @@ function told(turn: Turn, event: RunEvent): Turn {
         ...turn,
         text: "",
         length: 0,
+        reasoning: "",
+        reasoningLength: 0,
         isWriting: true,
         finishReason: "",
         isTorn: false,
@@ -173,10 +182,20 @@ function suspended(status: string): string {
 
 function written(turn: Turn, piece: string, offset: number): Turn {
   if (offset > turn.length) return { ...turn, isTorn: true };
-  // Characters are counted as the server counts them: an emoji is one.
-  const before = offset === turn.length ? turn.text : [...turn.text].slice(0, offset).join("");
-  const length = offset + [...piece].length;
-  return { ...turn, text: before + piece, length, isWriting: true, isTorn: false };
+  const { text, length } = added(turn.text, turn.length, piece, offset);
+  return { ...turn, text, length, isWriting: true, isTorn: false };
+}
+
+function thought(turn: Turn, piece: string, offset: number): Turn {
+  if (offset > turn.reasoningLength) return { ...turn, isTorn: true };
+  const { text, length } = added(turn.reasoning, turn.reasoningLength, piece, offset);
+  return { ...turn, reasoning: text, reasoningLength: length, isWriting: true, isTorn: false };
+}
+
+/** Characters are counted as the server counts them: an emoji is one. */
+function added(text: string, length: number, piece: string, offset: number) {
+  const before = offset === length ? text : [...text].slice(0, offset).join("");
+  return { text: before + piece, length: offset + [...piece].length };
 }
 
 function phased(turn: Turn, event: RunEvent): Turn {

@@ -418,9 +418,10 @@ class ChatReader:
         return await stored_events(self.desk, run_id, after=after, limit=cs.whole(limit, "limit"))
 
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Any]:
-        """A run as it happens: `RunEvent`s with `seq > after`, and `main_llm.delta`s without, up to its end.
+        """Follow a run: `RunEvent`s with `seq > after`, and pieces of its reply without, up to its end.
 
-        Who comes while the reply is being written gets the text so far as one delta. Errors: `NotFound`.
+        A piece is a `main_llm.delta`, or a `main_llm.reasoning` of what the model thinks before; who comes
+        while the reply is being written gets each so far as one. Errors: `NotFound`.
         """
         from artelier.chat.session.event_stream import follow_run
 

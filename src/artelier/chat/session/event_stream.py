@@ -60,7 +60,8 @@ class RunEvent:
     seq: int | None
     """In the run's stream, from 1; None for what is not stored."""
     type: str
-    """`main_llm.started`, `operation.finished`, `run.finished`, ...; `main_llm.delta`."""
+    """`main_llm.started`, `operation.finished`, `run.finished`, ...; `main_llm.delta` and
+    `main_llm.reasoning`, which are not stored."""
     at_us: int | None
     data: Mapping[str, Any]
 
@@ -205,6 +206,7 @@ class _Follow:
 
 
 def delta(piece: Piece) -> RunEvent:
-    """A piece of the reply."""
+    """Return a piece of the reply, or of its reasoning, as an event."""
     data = {"step": piece.step, "offset": piece.offset, "text": piece.text}
-    return RunEvent(seq=None, type="main_llm.delta", at_us=None, data=data)
+    name = "main_llm.reasoning" if piece.is_reasoning else "main_llm.delta"
+    return RunEvent(seq=None, type=name, at_us=None, data=data)

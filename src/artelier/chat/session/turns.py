@@ -191,7 +191,9 @@ class ChatTurns(ChatDeletions):
         deadline_s: float | None = None,
         **params: Any,
     ) -> AsyncGenerator[Any]:
-        """Like `generate`, yielding `RunEvent`s and `main_llm.delta`s as they come, the `TurnResult` last.
+        """Like `generate`, yielding `RunEvent`s as they come, the `TurnResult` last.
+
+        Pieces of the reply are `main_llm.delta`, pieces of what the model thinks before `main_llm.reasoning`.
 
         `trigger`: `generate`; `regenerate`, `speak`, `continue` or `resume` do as the methods of these names;
         the last three take no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on

@@ -146,7 +146,11 @@ async def _ask_model(
 async def _result(run: Run, call: dict[str, Any], sink: Sink | None, pieces: list[str]) -> ModelResult:
     if sink is None:
         return await run.step_model(**call)
-    async with aclosing(cast(Any, run.stream_model(**call))) as items:
+
+    async def think(piece: str) -> None:
+        await sink(Delta(reasoning=piece))
+
+    async with aclosing(cast(Any, run.stream_model(**call, on_reasoning=think))) as items:
         async for item in items:
             if isinstance(item, ModelResult):
                 return item

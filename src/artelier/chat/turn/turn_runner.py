@@ -35,22 +35,48 @@ WAITING_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Text of a reply that is being written."""
+    """Text of a reply that is being written, or of what its model thinks before."""
 
     step: str
     """Key of the model step."""
     offset: int
-    """Characters of the reply before it."""
+    """Characters of the same channel before it."""
     text: str
+    is_reasoning: bool = False
 
 
 @dataclass(slots=True)
+class _Channel:
+    """The text of a reply so far, or that of its reasoning."""
+
+    pieces: list[str] = field(default_factory=list[str])
+    length: int = 0
+
+
 class _Writing:
     """The text that one run is writing."""
 
-    step: str = ""
-    pieces: list[str] = field(default_factory=list[str])
-    length: int = 0
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._reply, self._reasoning = _Channel(), _Channel()
+
+    def add(self, text: str, *, is_reasoning: bool) -> Piece:
+        """Keep a piece; an empty one of reasoning begins it anew."""
+        if is_reasoning and not text:
+            self._reasoning = _Channel()
+        channel = self._reasoning if is_reasoning else self._reply
+        piece = Piece(step=self._step, offset=channel.length, text=text, is_reasoning=is_reasoning)
+        channel.pieces.append(text)
+        channel.length += len(text)
+        return piece
+
+    def so_far(self) -> list[Piece]:
+        """Return what has come, each channel in one piece."""
+        return [
+            Piece(step=self._step, offset=0, text="".join(channel.pieces), is_reasoning=is_reasoning)
+            for channel, is_reasoning in ((self._reasoning, True), (self._reply, False))
+            if channel.length
+        ]
 
 
 class Watcher:
@@ -93,14 +119,11 @@ class Live:
         """A model begins to reply, perhaps for the second time: what it said before counts no more."""
         self._writing[tenant, run] = _Writing(step)
 
-    def add(self, tenant: str, run: str, text: str) -> None:
-        """A piece of the reply has come."""
-        writing = self._writing.get((tenant, run))
-        if writing is None or not text:
+    def add(self, tenant: str, run: str, delta: Delta) -> None:
+        """A piece of the reply, or of its reasoning, has come."""
+        if (writing := self._writing.get((tenant, run))) is None:
             return
-        piece = Piece(step=writing.step, offset=writing.length, text=text)
-        writing.pieces.append(text)
-        writing.length += len(text)
+        piece = writing.add(delta.text or delta.reasoning, is_reasoning=not delta.text)
         for watcher in self._watchers.get((tenant, run), ()):
             watcher.put(piece)
 
@@ -112,8 +135,8 @@ class Live:
         """Hear of pieces from now on, and of the text so far first. `told` is set when there is news."""
         watcher = Watcher(told)
         self._watchers.setdefault((tenant, run), []).append(watcher)
-        if (so_far := self._so_far(tenant, run)) is not None:
-            watcher.put(so_far)
+        for piece in self._so_far(tenant, run):
+            watcher.put(piece)
         return watcher
 
     def pieces(self, tenant: str, run: str, watcher: Watcher) -> list[Piece]:
@@ -121,8 +144,7 @@ class Live:
         if watcher.is_behind:
             watcher.take()
             watcher.is_behind = False
-            so_far = self._so_far(tenant, run)
-            return [] if so_far is None else [so_far]
+            return self._so_far(tenant, run)
         return watcher.take()
 
     def unwatch(self, tenant: str, run: str, watcher: Watcher) -> None:
@@ -132,11 +154,9 @@ class Live:
         if not watchers:
             self._watchers.pop((tenant, run), None)
 
-    def _so_far(self, tenant: str, run: str) -> Piece | None:
+    def _so_far(self, tenant: str, run: str) -> list[Piece]:
         writing = self._writing.get((tenant, run))
-        if writing is None or not writing.length:
-            return None
-        return Piece(step=writing.step, offset=0, text="".join(writing.pieces))
+        return [] if writing is None else writing.so_far()
 
 
 _live: weakref.WeakKeyDictionary[Store, Live] = weakref.WeakKeyDictionary()
@@ -208,7 +228,7 @@ async def _drive(desk: TenantScope, run_id: str, job: TurnJob, *, on_wait: str) 
     live, tenant = live_of(desk.services.store), desk.id
 
     async def sink(delta: Delta) -> None:
-        live.add(tenant, run_id, delta.text)
+        live.add(tenant, run_id, delta)
 
     opened = desk.run(
         run_id,

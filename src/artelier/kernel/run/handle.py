@@ -41,7 +41,7 @@ from artelier.kernel.tool_calls import compensation, tool_step
 from artelier.kernel.tool_calls.tool_outcome import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.media import ATTACH
-from artelier.ports.model import Part, ToolCall, ToolSchema
+from artelier.ports.model import OnReasoning, Part, ToolCall, ToolSchema
 
 READING_TIMEOUT_S = 120.0
 """For one reading: a prompt that waits longer for its facts had better fail (a guess)."""
@@ -146,6 +146,7 @@ class Run:
         output_tokens_max: int | None = None,
         after_cut: int = 0,
         media: Sequence[KeptMedium] = (),
+        on_reasoning: OnReasoning | None = None,
         **params: Any,
     ) -> ModelStream:
         """Like `step_model`, yielding `Delta`s as they come and the `ModelResult` last.
@@ -153,6 +154,9 @@ class Run:
         The recorded step is the whole reply: a replay gives it as one piece. When its reservation is spent,
         the stream is cut and what came is kept (`finish_reason="cut"`). A reader that leaves it early cancels
         the step (`step.cancelled`): a replay gives the pieces that he was given.
+
+        `on_reasoning` is awaited with each piece of what the model thinks before it answers, and with an
+        empty one when the call is made again. A replay has none: show it, and decide nothing by it.
         """
         call = ModelCall(
             model=model,
@@ -166,6 +170,7 @@ class Run:
             output_tokens_max=output_tokens_max,
             after_cut=after_cut,
             media=tuple(media),
+            on_reasoning=on_reasoning,
         )
         return ModelStream(self._core, call, key=key, branch=self._branch)
 

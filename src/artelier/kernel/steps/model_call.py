@@ -49,6 +49,7 @@ from artelier.ports.model import (
     ModelPort,
     ModelReply,
     ModelRequest,
+    OnReasoning,
     Price,
     Sending,
     ToolSchema,
@@ -672,6 +673,9 @@ class ModelCall:
     """Events of other streams for the batch of the request."""
     is_streamed: bool = False
     """Its reader takes pieces."""
+    on_reasoning: OnReasoning | None = None
+    """Given each piece of reasoning as it comes, and an empty one when the call is made again. A run does
+    not see it: a replay has none."""
     output_tokens_max: int | None = None
     """The most that is asked for; less where limits of money or tokens cannot pay for it."""
     after_cut: int = 0

@@ -40,11 +40,14 @@ estimate counts 4, so a whole reply must not be cut for that."""
 async def stream_reply(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
     stream, live = _StreamAttempts(core, ready), None if core.pii is None else core.pii.live()
+    thought = _Reasoning(core) if ready.call.on_reasoning is not None else None
     if (step := core.delivery.steps.get(ready.key)) is not None:
         step.bill = stream.bill
     try:
         while not stream.is_done:
             item = await stream.next()
+            if thought is not None and (piece := await thought.take(item)) is not None:
+                yield Delta(reasoning=piece)
             if isinstance(item, Delta):
                 if live is None:
                     if item.text:
@@ -64,6 +67,40 @@ async def stream_reply(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | Mo
                 yield result
     finally:
         await stream.close()
+
+
+class _Reasoning:
+    """What a model thinks while it streams, without personal data. Nothing of it is recorded here."""
+
+    def __init__(self, core: RunCore) -> None:
+        self._pii = core.pii
+        self._live = None if core.pii is None else core.pii.live()
+        self._has_begun = False
+
+    async def take(self, item: Item | None) -> str | None:
+        """Return the piece to show now: empty if the call is made again, None if there is none."""
+        if item is None:
+            had, self._has_begun = self._has_begun, False
+            self._live = None if self._pii is None else self._pii.live()
+            return "" if had else None
+        if isinstance(item, Delta) and item.reasoning:
+            self._has_begun = True
+            return await self._clean(item.reasoning) or None
+        # The answer has begun: what was held back, since it might have been the begin of a name, is due.
+        if self._has_begun and self._live is not None:
+            rest, self._live = self._live.rest(), None if self._pii is None else self._pii.live()
+            return rest or None
+        return None
+
+    async def _clean(self, text: str) -> str:
+        if self._live is None:
+            return text
+        found: list[str] = []
+        for at in range(0, len(text), PIECE_CHARS):
+            if at:
+                await asyncio.sleep(0)
+            found.append(self._live.add(text[at : at + PIECE_CHARS]))
+        return "".join(found)
 
 
 class _StreamAttempts:
@@ -147,7 +184,7 @@ class _StreamAttempts:
             with core.calls.flight(harmless=True):  # in flight until it is known whether it fits
                 self._fit = await fit_reply(reply, ready.call.output)
             return reply
-        if not isinstance(item, Delta) or not _is_text(item.text):
+        if not isinstance(item, Delta) or not (_is_text(item.text) and _is_text(item.reasoning)):
             raise errors.ModelReplyBroken("the stream brought no Delta", got=repr(item)[:80])
         return item
 

@@ -77,6 +77,10 @@ class _StreamAtWork:
         try:
             try:
                 item = await anext(self._items)
+                while isinstance(item, Delta) and not item.text:
+                    if self._call.on_reasoning is not None:
+                        await self._call.on_reasoning(item.reasoning)
+                    item = await anext(self._items)
             except Exception as error:
                 if not isinstance(error, StopAsyncIteration):
                     await delivery.turn(self._step)

@@ -106,7 +106,7 @@ class TaskFeed:
             self._tell()
 
     def _take(self, item: AgentEvent) -> None:
-        if isinstance(item, Delta):
+        if isinstance(item, Delta) and item.text:
             if self._is_answered:
                 self.number, self.text, self._is_answered = self.number + 1, "", False
             self.text += item.text

@@ -314,7 +314,7 @@ class AgentTelling:
 
     def _events_of(self, item: AgentEvent | ArtelierError) -> list[agui.BaseEvent]:
         if isinstance(item, Delta):
-            return self._text_events(item.text)
+            return self._text_events(item.text) if item.text else []
         if isinstance(item, ModelAnswered):
             rest = item.text[len(self._text) :] if item.text.startswith(self._text) else ""
             return [*self._text_events(rest), *self._end_text()]

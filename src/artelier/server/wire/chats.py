@@ -549,7 +549,8 @@ class RunEventOut(ResponseModel):
     seq: int | None
     """In the run, from 1; null for a delta, which is not stored."""
     type: str
-    """`main_llm.started`, `main_llm.delta`, `main_llm.finished`, `operation.finished`, `run.finished`, ..."""
+    """`main_llm.started`, `main_llm.reasoning`, `main_llm.delta`, `main_llm.finished`, `operation.finished`,
+    `run.finished`, ..."""
     at_us: int | None
 
 

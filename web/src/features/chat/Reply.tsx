@@ -18,7 +18,7 @@ interface ReplyProps {
 
 /** A reply, part by part, and what is being written. */
 export function Reply({ name, portrait, shown, live, place }: ReplyProps) {
-  const { variant, writing, isWriting } = shown;
+  const { variant, writing, thinking, isWriting } = shown;
   if (variant === undefined && live === null) return null;
   const progress = live === null ? null : turnWords(live.turn);
   const ending = variant === undefined ? "" : endWords(variant.status, variant.finish_reason);
@@ -34,6 +34,7 @@ export function Reply({ name, portrait, shown, live, place }: ReplyProps) {
         {variant !== undefined && <span className="num text-11 text-ink-3">{moment(variant.at_us)}</span>}
       </p>
       {variant !== undefined && <Parts variant={variant} />}
+      {thinking !== "" && <Aside label="Reasoning" text={thinking} isOpen={writing === ""} />}
       {writing !== "" && (
         <p className="break-words whitespace-pre-wrap">
           {writing}
@@ -82,14 +83,26 @@ function Parts({ variant }: { readonly variant: Variant }) {
         </div>
       );
     }
-    return (
-      <details key={index} className="my-1 text-12 text-ink-2">
-        <summary>
-          {label}
-          {part.operation !== "" && <span className="num text-11"> · {part.operation}</span>}
-        </summary>
-        <p className="mt-1 border-l border-line pl-2 break-words whitespace-pre-wrap">{part.text}</p>
-      </details>
-    );
+    return <Aside key={index} label={label} text={part.text} operation={part.operation} />;
   });
+}
+
+interface AsideProps {
+  readonly label: string;
+  readonly text: string;
+  readonly operation?: string;
+  readonly isOpen?: boolean;
+}
+
+/** What stands beside the reply: its reasoning, a tool's words, a state. */
+function Aside({ label, text, operation = "", isOpen = false }: AsideProps) {
+  return (
+    <details open={isOpen} className="my-1 text-12 text-ink-2">
+      <summary>
+        {label}
+        {operation !== "" && <span className="num text-11"> · {operation}</span>}
+      </summary>
+      <p className="mt-1 border-l border-line pl-2 break-words whitespace-pre-wrap">{text}</p>
+    </details>
+  );
 }

@@ -14,24 +14,24 @@ export interface ShownReply {
   readonly variant: Variant | undefined;
   /** What is being written after it, or instead of it. */
   readonly writing: string;
+  /** What its model thinks before it. */
+  readonly thinking: string;
   readonly isWriting: boolean;
 }
 
 export function shownReply(turn: ChatTurn, live: LiveRun | null): ShownReply {
   const selected = turn.variants.find((one) => one.number === turn.selected);
-  if (live === null) return { variant: selected, writing: "", isWriting: false };
+  const still = { variant: selected, writing: "", thinking: "", isWriting: false };
+  if (live === null) return still;
+  const { text: writing, reasoning: thinking, isWriting } = live.turn;
   const isMine = selected?.run_id === live.run;
   if (live.trigger === "continue" && !isMine) {
-    return { variant: selected, writing: live.turn.text, isWriting: live.turn.isWriting };
+    return { variant: selected, writing, thinking, isWriting };
   }
   // While operations work after it, the reply is recorded already.
-  if (isMine && selected.text !== "" && !live.turn.isWriting) {
-    return { variant: selected, writing: "", isWriting: false };
-  }
-  if (isMine || selected === undefined) {
-    return { variant: undefined, writing: live.turn.text, isWriting: live.turn.isWriting };
-  }
-  return { variant: selected, writing: "", isWriting: false };
+  if (isMine && selected.text !== "" && !isWriting) return still;
+  if (isMine || selected === undefined) return { variant: undefined, writing, thinking, isWriting };
+  return still;
 }
 
 /** Whether the place of the newest turn shows what its run writes; else that stands below it. */
