@@ -114,6 +114,31 @@ def test_each_kind_of_file_changes_what_it_is_about(tmp_path: Path) -> None:
     play(run())
 
 
+@pytest.mark.parametrize("said", ["Who is there?", "Nobody wrote this on the card."])
+def test_a_conversation_behind_a_card_keeps_one_greeting(tmp_path: Path, said: str) -> None:
+    card = {"name": "Mira", "first_mes": "Come in.", "alternate_greetings": ["Who is there?"]}
+    lines = [
+        {"user_name": "Ann", "character_name": "Mira"},
+        {"name": "Mira", "is_user": False, "mes": said},
+        {"name": "Ann", "is_user": True, "mes": "It is me."},
+        {"name": "Mira", "is_user": False, "mes": "Ah."},
+    ]
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.import_file(_json({"spec": "chara_card_v2", "data": card}))
+            await session.import_file(b"\n".join(map(_json, lines)), name="old.jsonl")
+            assert [(one.user, one.text) for one in await session.turns()] == [
+                ("", said),
+                ("It is me.", "Ah."),
+            ]
+            await session.import_file(b"\n".join(map(_json, lines)), name="old.jsonl")
+            assert len(await session.turns()) == 4, "what was answered stays"
+
+    play(run())
+
+
 def test_a_second_character_replaces_the_first_or_makes_a_group(tmp_path: Path) -> None:
     def card(name: str, **more: Any) -> bytes:
         return _json({"spec": "chara_card_v2", "data": {"name": name, "first_mes": "Hi", **more}})

@@ -20,6 +20,7 @@ from artelier.operations import events as ev
 if TYPE_CHECKING:
     from artelier.chat.file_export import ExportedFile
     from artelier.chat.foreign_files import ForeignFile
+    from artelier.chat.session.chat_reader import Turn
     from artelier.operations.lore.untrusted_files import Source
 
 
@@ -290,7 +291,8 @@ class Session(ChatTurns):
 
         `source`: a path, or the bytes of a file that is called `name`. A character takes the place of the one
         there is, or joins a group; `as_member` makes a group of both. Where nothing was said yet, it greets.
-        Turns are added at the end of the branch. What is not followed is in `warnings`.
+        Turns are added at the end of the branch; a greeting that begins them takes the place of one that
+        nobody has answered. What is not followed is in `warnings`.
         Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`;
         `Conflict` while a run of the branch has not ended.
         """
@@ -305,8 +307,21 @@ class Session(ChatTurns):
         turns = list(found.turns)
         if found.greetings and not (await self.branch_row()).head:
             turns = [{"user": None, "variants": list(found.greetings), "speaker": found.name}]
-        await self.import_turns(turns)
+        await self.import_turns(await self._behind_greeting(turns))
         return found
+
+    async def _behind_greeting(self, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the turns that a file adds, so that the conversation has one greeting: its own."""
+        so_far = await self.turns(limit=2)
+        if len(so_far) != 1 or not turns or turns[0]["user"] is not None or not _is_greeting(so_far[0]):
+            return turns
+        wanted = turns[0]["variants"][turns[0].get("selected", 0)] if turns[0]["variants"] else ""
+        for variant in so_far[0].variants:
+            if variant.text == wanted:
+                await self.select_variant(so_far[0].number, variant.number)
+                return turns[1:]
+        await self.delete_turn(so_far[0].number)
+        return turns
 
     async def export_file(self, kind: str, *, name: str = "") -> ExportedFile:
         """Return a file for other programs of what the chat has: `kind` is one of `character`, `lorebook`,
@@ -326,3 +341,8 @@ class Session(ChatTurns):
                 "kind of a file", expected=", ".join(ForeignKind), got=repr(kind)[:60]
             ) from None
         return await export_file(self, wanted, name=name)
+
+
+def _is_greeting(turn: Turn) -> bool:
+    """Return True for words that stand before anything a person has said or asked for."""
+    return not turn.user and all(not one.run_id for one in turn.variants)
