@@ -29,7 +29,7 @@ export function Toasts({
   return createPortal(
     <section
       aria-label="Notifications"
-      className="fixed right-4 bottom-4 z-50 max-tablet:bottom-16 flex w-90 max-w-[calc(100vw-32px)] flex-col gap-2"
+      className="fixed right-4 bottom-4 z-50 flex w-78 max-tablet:top-16 max-tablet:bottom-auto max-w-[calc(100vw-32px)] flex-col gap-2"
     >
       <div aria-live="polite" className="flex flex-col gap-2">
         {notes.map((note) => (
