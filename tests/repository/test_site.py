@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import artelier.errors
 from tests.repository.sources import ROOT, committed
 
 PAGES = {
@@ -40,6 +42,7 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 def copy_docs(folder: Path) -> None:
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copy(ROOT / "zensical.toml", folder)
+    (folder / "src").symlink_to(ROOT / "src")  # the reference is made of its docstrings
 
 
 def test_the_navigation_lists_every_page_once() -> None:
@@ -58,10 +61,24 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         assert (tmp_path / ".tools/site" / shown / "index.html").is_file(), page
     for file in (tmp_path / ".tools/site").rglob("*.html"):
         assert not LOADED.findall(file.read_text()), file
+    agents = (tmp_path / ".tools/site/reference/agents/index.html").read_text()
+    assert "An agent that works on a prompt until it is done." in agents
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    pages = [(ROOT / "docs" / page).read_text() for page in PAGES if page.startswith("reference/")]
+    named = Counter(
+        name for text in pages for name in re.findall(r"^::: artelier\.(\w+)$", text, re.MULTILINE)
+    )
+    of_their_page = {name for name in artelier.__all__ if hasattr(artelier.errors, name)}
+    by_older_names = {"TenantContext"}
+    assert set(artelier.__all__) - of_their_page - by_older_names == set(named) - {"errors"}
+    assert set(named.values()) == {1}
 
 
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
-    copy_docs(tmp_path)
-    with (tmp_path / "docs/index.md").open("a") as page:
-        page.write("\n[nowhere](guides/nowhere.md)\n")
-    assert build(tmp_path).returncode != 0
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "zensical.toml").write_text('[project]\nsite_name = "Artelier"\n')
+    for text, works in (("[here](index.md)", True), ("[nowhere](guides/nowhere.md)", False)):
+        (tmp_path / "docs/index.md").write_text(f"# Artelier\n\n{text}\n")
+        assert (build(tmp_path).returncode == 0) is works
