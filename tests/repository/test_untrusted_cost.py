@@ -267,7 +267,6 @@ ALLOWED: dict[str, str] = {
         chat/chat_file.py:_is_text msgspec.json.decode
         chat/chat_file.py:_is_json msgspec.json.decode
         chat/session/settings.py:_json msgspec.json.decode
-        chat/turn/turn_events.py:message_of msgspec.json.decode
         chat/rows/nodes.py:<module> msgspec.json.Decoder
         chat/turn/turn_inputs.py:found_from msgspec.json.decode
         server/agui/event_fold.py:_plain msgspec.json.decode

@@ -122,10 +122,6 @@ class Driver:
         self._kernel = kernel
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def is_at_work(self) -> bool:
-        return self._task is not None and not self._task.done()
-
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._forever())
 

@@ -417,7 +417,7 @@ class ChatReader:
         await self._check_own(run_id)
         return await stored_events(self.desk, run_id, after=after, limit=cs.whole(limit, "limit"))
 
-    async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Any]:
+    async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEvent]:
         """Follow a run: `RunEvent`s with `seq > after`, and pieces of its reply without, up to its end.
 
         A piece is a `main_llm.delta`, or a `main_llm.reasoning` of what the model thinks before; who comes

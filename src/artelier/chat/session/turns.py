@@ -29,6 +29,7 @@ from artelier.operations import events as ev
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
+    from artelier.chat.session.event_stream import RunEvent
     from artelier.chat.session.impersonation import DraftedWords
 
 _TRIGGERS = ("generate", "regenerate", "speak", "continue", "resume")
@@ -190,7 +191,7 @@ class ChatTurns(ChatDeletions):
         attachments: Sequence[bytes] = (),
         deadline_s: float | None = None,
         **params: Any,
-    ) -> AsyncGenerator[Any]:
+    ) -> AsyncGenerator[RunEvent | TurnResult]:
         """Like `generate`, yielding `RunEvent`s as they come, the `TurnResult` last.
 
         Pieces of the reply are `main_llm.delta`, pieces of what the model thinks before `main_llm.reasoning`.
@@ -216,7 +217,9 @@ class ChatTurns(ChatDeletions):
             async for item in items:
                 yield item
 
-    async def _stream_run(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncGenerator[Any]:
+    async def _stream_run(
+        self, run_id: str, job: TurnJob, *, on_wait: str
+    ) -> AsyncGenerator[RunEvent | TurnResult]:
         from artelier.chat.session.event_stream import follow_run
 
         driving = asyncio.ensure_future(drive(self.desk, run_id, job, on_wait=on_wait))

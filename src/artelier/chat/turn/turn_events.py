@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from artelier.chat.rows.nodes import TurnStatus
 from artelier.chat.turn.main_call import MainCall
 from artelier.chat.turn.turn_config import TurnJob
@@ -18,7 +16,6 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.log import Blob, BlobRef, DataKey, Draft, EventData, Stream, StreamAppend, make_blob
 from artelier.operations import events as ev
 from artelier.operations.graph.effects import AppliedEffect, Turned
-from artelier.ports.model import ChatMessage
 
 
 def session_stream(tenant: str, chat: str) -> Stream:
@@ -232,8 +229,3 @@ def join_texts(said: str, more: str) -> str:
         return said or more
     is_apart = said[-1].isspace() or more[0].isspace() or more[0] in ".,;:!?…)]}'\"”’"
     return said + more if is_apart else f"{said} {more}"
-
-
-def message_of(content: bytes) -> ChatMessage:
-    """A message as `session.read` refers to it."""
-    return msgspec.json.decode(content, type=ChatMessage)

@@ -262,7 +262,7 @@ async def show_run(services: Services, tenant: str, run_id: str) -> RunDetail:
     }
 
 
-async def _changes(services: Services, tenant: str, run_id: str) -> Any:
+async def _changes(services: Services, tenant: str, run_id: str) -> object:
     """Return what a fork changes of its origin, as `fork` took it; None for nothing."""
     first = (await services.store.read(run_stream(tenant, run_id), limit=1))[0].decode()
     return await shown_json(services, tenant, first.changes) if isinstance(first, ev.RunForked) else None

@@ -518,7 +518,7 @@ def _moment(judged: JudgedOutput) -> int:
     return judged["at_us"]
 
 
-async def _content(desk: TenantScope, ref: str) -> Any:
+async def _content(desk: TenantScope, ref: str) -> object:
     """Return what a version holds, without blanks around it; None if it cannot be read any more."""
     try:
         content = (await desk.as_principal(OPERATOR).artifacts.read(ref)).content

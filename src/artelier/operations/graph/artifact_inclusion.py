@@ -203,7 +203,7 @@ def _effect_section(said: AuthoredText, profile: str, place: str) -> Section:
     return Section(
         tag=f"effect:{said.operation}",
         text=said.text,
-        role=_role(said.role),
+        role=said.role,
         priority=PRIORITY,
         stability="append_only",
         sources=(Source(ref=f"operation:{said.operation}", why=f"{place}, profile {profile}"),),
@@ -230,7 +230,7 @@ def _section(item: Included, profile: str) -> Section:
     return Section(
         tag=rule.source,
         text="" if item.dropped else item.text,
-        role=_role(rule.role),
+        role=rule.role,
         priority=rule.priority,
         max_tokens=None if is_kept else rule.max_tokens,
         pinned=is_kept,
@@ -242,10 +242,6 @@ def _section(item: Included, profile: str) -> Section:
         cut=item.cut,
         dropped=item.dropped,
     )
-
-
-def _role(role: str) -> Any:
-    return role
 
 
 def around(

@@ -33,6 +33,7 @@ from artelier.operations.profile.definition import (
     InsertAfterLastUser,
     InsertAtDepth,
     Operation,
+    Role,
     SystemUpdate,
     UserVariant,
 )
@@ -246,7 +247,7 @@ class AuthoredText:
 
     text: str
     operation: str
-    role: str = "system"
+    role: Role = "system"
     depth: int = 0
 
 

@@ -505,16 +505,6 @@ async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Op
     )
 
 
-def artifacts_of(outcomes: Sequence[OperationOutcome]) -> list[Art]:
-    """Values of artifacts that are not there for anybody but this run."""
-    return [
-        Art(tag=wish.effect.tag, value=wish.value, usage=wish.effect.usage, persisted=False)
-        for outcome in outcomes
-        for wish in outcome.wishes
-        if isinstance(wish.effect, ArtifactUpsert) and wish.effect.persistence == "run_only"
-    ]
-
-
 def passages_of(outcomes: Sequence[OperationOutcome]) -> dict[str, Any]:
     """Return what searches found, by operation."""
     return {

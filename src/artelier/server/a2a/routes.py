@@ -20,6 +20,8 @@ from artelier.server.openai_api.calls import beside_loop
 from artelier.server.routes import resource
 
 if TYPE_CHECKING:
+    from a2a import types as a2a
+
     from artelier.server.a2a.protocol import AskedRpc
     from artelier.server.a2a.turns import TaskDesk
 
@@ -104,7 +106,7 @@ async def _answer(tasks: TaskDesk, asked: AskedRpc) -> bytes:
     return result_body(asked.id, result)
 
 
-async def _items(tasks: TaskDesk, asked: AskedRpc) -> AsyncGenerator[Any]:
+async def _items(tasks: TaskDesk, asked: AskedRpc) -> AsyncGenerator[a2a.StreamResponse]:
     if asked.method == "SubscribeToTask":
         return tasks.follow(asked.params.id)
     return tasks.stream(await tasks.begin(asked.params))

@@ -126,9 +126,9 @@ def _words(run: RunDetail, status: RunStatus) -> str:
     return "\n".join(asked) or f"The run is {status.value.replace('_', ' ')}: somebody has to act."
 
 
-def artifacts_of(run: RunDetail) -> list[Any]:
+def artifacts_of(run: RunDetail) -> list[a2a.Artifact]:
     """Return what a task came to: its last words, and its data if it has some."""
-    found: list[Any] = []
+    found: list[a2a.Artifact] = []
     if text := text_of(run):
         found.append(
             a2a.Artifact(

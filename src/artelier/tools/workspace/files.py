@@ -231,21 +231,14 @@ READ_BYTES_MAX = 32 * 1024 * 1024
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def read_text(
-    folder: WorkspaceFolder, path: str, *, bytes_max: int = READ_BYTES_MAX
-) -> tuple[str, FileState]:
-    """A whole text file; a byte order mark is left out.
-
-    Errors: `ToolFailed` if it can't be opened, is too large, or is no text of a known encoding.
-    """
-    text, state, _ = read_noted_text(folder, path, bytes_max=bytes_max)
-    return text, state
-
-
 def read_noted_text(
     folder: WorkspaceFolder, path: str, *, bytes_max: int = READ_BYTES_MAX
 ) -> tuple[str, FileState, str]:
-    """Read a text as `read_text` does, with a note on the encoding where it could only be guessed."""
+    """Read a whole text file, with a note on the encoding where it could only be guessed.
+
+    A byte order mark is left out. Errors: `ToolFailed` if the file can't be opened, is too large, or is no
+    text of a known encoding.
+    """
     with folder.file(path) as (descriptor, state):
         if state.size_bytes > bytes_max:
             raise path_error(

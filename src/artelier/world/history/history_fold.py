@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from artelier.artifacts import (
     Act,
@@ -242,19 +242,29 @@ async def history_of(
     found.sort(key=lambda one: one.stream.local == own)
     share = max(1, HELD_EVENTS_MAX // max(1, len(found)))
     feeds = [_events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found]
-    heads: list[tuple[int, int, Event]] = []
+    async for event in _merge(feeds, lambda one: one.at_us):
+        yield event
+
+
+Item = TypeVar("Item")
+
+
+async def _merge(feeds: Sequence[AsyncIterator[Item]], time_of: Callable[[Item], int]) -> AsyncIterator[Item]:
+    """Yield what feeds hold by time; at one time the earlier feed comes first."""
+    heads: list[tuple[int, int, Item]] = []
     for n, feed in enumerate(feeds):
-        if (head := await anext(feed, None)) is not None:
-            heads.append((head.at_us, n, head))
+        async for head in feed:
+            heads.append((time_of(head), n, head))
+            break
     heapify(heads)
     while heads:
-        _, n, event = heads[0]
-        yield event
-        after = await anext(feeds[n], None)
-        if after is None:
-            heappop(heads)
+        _, n, item = heads[0]
+        yield item
+        async for after in feeds[n]:
+            heapreplace(heads, (time_of(after), n, after))
+            break
         else:
-            heapreplace(heads, (after.at_us, n, after))
+            heappop(heads)
 
 
 async def _events(store: Store, reach: StreamReach, *, share: int, after: int) -> AsyncIterator[Event]:
@@ -305,19 +315,8 @@ async def asked_of(
     ]
     share = max(1, HELD_EVENTS_MAX // max(1, len(runs)))
     feeds = [_read_asked(store, *one, share=share) for one in runs]
-    heads: list[tuple[int, int, AskedModel]] = []
-    for n, feed in enumerate(feeds):
-        if (head := await anext(feed, None)) is not None:
-            heads.append((head.tick, n, head))
-    heapify(heads)
-    while heads:
-        _, n, asked = heads[0]
+    async for asked in _merge(feeds, lambda one: one.tick):
         yield asked
-        after = await anext(feeds[n], None)
-        if after is None:
-            heappop(heads)
-        else:
-            heapreplace(heads, (after.tick, n, after))
 
 
 async def _runs(store: Store, tenant: str, world: str) -> list[tuple[int, str]]:

@@ -78,11 +78,6 @@ class BilledReader:
         """Contracts that ended by the wall clock."""
         return dict(self._decisions.wall)
 
-    @property
-    def funds(self) -> int:
-        """Scrip that the agent may still spend on this prompt."""
-        return self.purse.remaining(account_of(self.agent))
-
     async def read(
         self, ref: str, *, action: str = "include", why: str = "", adopted: bool = False
     ) -> Reading | Skip:
