@@ -15,7 +15,19 @@ from artelier import Price
 from artelier.agents import Worker
 from artelier.errors import Conflict
 from artelier.missions.status import TaskStatus, goal_status
-from tests.missions.mission_stage import FORK, MISSION, Team, launched, opened, planned, statuses
+from artelier.tools.built_in import ask_tool
+from tests.missions.mission_stage import (
+    FORK,
+    MISSION,
+    Team,
+    asking,
+    launched,
+    opened,
+    planned,
+    ready,
+    replayed,
+    statuses,
+)
 from tests.missions.task_stage import DONE, THINK, approve, decide, play, reject, write
 
 FINAL = ("completed", "failed", "cancelled")
@@ -180,5 +192,55 @@ def test_a_goal_whose_tasks_only_lack_something_is_blocked_and_its_retry_goes_on
             assert goal["message"] == "It is next. Missing: the weather of Bergen"
             assert (line["status"], line["reason"], failed) == ("blocked", "tasks_blocked", [])
             assert result.status == (await desk.mission(MISSION))["status"] == "completed"
+
+    play(scenario())
+
+
+def test_a_fork_of_a_task_is_no_task_of_the_goal(tmp_path: Path) -> None:
+    """It asks what would have been: neither its end nor its outputs change what is."""
+    team = Team(FORK)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            before = await launched(desk)
+            waiting = await desk.fork("m1/end", at=3)
+            stopped = await desk.fork("m1/a", at=3)
+            await desk.cancel(stopped, by="user:kim")
+            goal, (line,) = await desk.mission(MISSION), (await desk.missions())["items"]
+
+            assert {one["id"]: one["origin"] for one in goal["tasks"] if one["origin"]} == {
+                waiting: "m1/end",
+                stopped: "m1/a",
+            }
+            for told in (before, goal):
+                assert (told["status"], told["message"], told["outputs"]) == (
+                    "completed",
+                    "",
+                    ["m1/out-end@1"],
+                )
+            assert (line["status"], line["tasks"], line["done"]) == ("completed", 3, 3)
+
+            await desk.tasks.judge("m1/end", accepted=False, by="user:kim")
+            assert (await desk.mission(MISSION))["message"] == "end was rejected by a person."
+
+    play(scenario())
+
+
+def test_a_mission_does_not_work_on_the_forks_of_its_tasks(tmp_path: Path) -> None:
+    team = asking({"slug": "a"}, {"slug": "end", "after": ["a"]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
+            desk = kernel.for_tenant("acme")
+            await ready(desk)
+            await desk.drive_mission(MISSION, on_wait="return")
+            name = await desk.fork("m1/a", at=3)
+            await desk.approve("m1/a", by="user:kim")
+            result = await desk.drive_mission(MISSION)
+
+            assert (result.status, list(result.output["tasks"])) == ("completed", ["m1/a", "m1/end"])
+            assert (await desk.show(name))["status"] == "pending"
+            assert (await replayed(kernel, "acme")).status == "completed"
 
     play(scenario())

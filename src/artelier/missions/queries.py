@@ -25,7 +25,8 @@ STATUSES = tuple(TaskStatus)
 _TASKS = (
     "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
     " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us, t.run_status,"
-    " t.run_reason, t.mission_status, t.iterations_before > 0 OR t.run_origin IS NOT NULL FROM task_status t"
+    " t.run_reason, t.mission_status, t.iterations_before > 0 OR t.run_origin IS NOT NULL, t.run_origin"
+    " FROM task_status t"
 )
 
 # Tasks
@@ -88,6 +89,7 @@ def _item(
         run_reason,
         mission_status,
         _,
+        origin,
     ) = row
     status = status_of(ended, run_status)
     why = reason_of(reason, run_status, run_reason)
@@ -102,6 +104,7 @@ def _item(
         "mission": mission,
         "assigned_agent_id": agent or None,
         "parent": parent or None,
+        "origin": origin,
         "inputs": msgspec.json.decode(inputs),
         "depends_on": needed.get(task, []),
         "outputs": msgspec.json.decode(outputs),
@@ -242,7 +245,7 @@ async def standings(desk: TenantScope, mission: str) -> dict[str, str]:
     """Return where each of a goal's own tasks stands, by id and however many there are."""
     rows = await desk.services.store.query(
         "SELECT t.task, t.status FROM task_status t"
-        " WHERE t.tenant = ? AND t.mission = ? AND t.parent = '' AND t.agent <> '' ORDER BY t.position",
+        " WHERE t.tenant = ? AND t.mission = ? AND t.is_own = 1 ORDER BY t.position",
         (desk.id, mission),
     )
     return dict(rows)
@@ -345,8 +348,8 @@ async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
 async def fresh_tasks(desk: TenantScope, mission: str, *, known: Collection[str]) -> list[AddedTask]:
     """Return the mission's own tasks that are not known yet, oldest first."""
     rows = await desk.services.store.query(
-        "SELECT task FROM tasks WHERE tenant = ? AND mission = ? AND parent = '' AND agent <> ''"
-        " ORDER BY position LIMIT ?",
+        "SELECT t.task FROM task_status t WHERE t.tenant = ? AND t.mission = ? AND t.is_own = 1"
+        " ORDER BY t.position LIMIT ?",
         (desk.id, mission, len(known) + ADDED_MAX),
     )
     found: list[AddedTask] = []
@@ -372,7 +375,7 @@ GOAL_STATUS = """CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') 
   WHEN count(*) FILTER (WHERE s.status = 'failed') > 0 THEN 'failed'
   WHEN count(*) FILTER (WHERE s.status = 'blocked') > 0 THEN 'blocked' ELSE 'cancelled' END
   FROM (SELECT t.status FROM task_status t
-   WHERE t.tenant = g.tenant AND t.mission = g.run AND t.parent = '' AND t.agent <> '') s), g.status) END"""
+   WHERE t.tenant = g.tenant AND t.mission = g.run AND t.is_own = 1) s), g.status) END"""
 """As `goal_status` for the mission whose run is `g`."""
 
 
@@ -527,9 +530,10 @@ async def goals(
         f"SELECT g.stream_id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
         " WHEN 'failed' THEN 'tasks_failed' WHEN 'blocked' THEN 'tasks_blocked' ELSE '' END,"
         " g.model, l.launched_us, g.started_us, g.ended_us,"
-        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
-        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
-        "  AND t.ended = 'done') FROM run_status g"
+        " (SELECT count(*) FROM task_status t WHERE t.tenant = g.tenant AND t.mission = g.run"
+        "  AND t.run_origin IS NULL),"
+        " (SELECT count(*) FROM task_status t WHERE t.tenant = g.tenant AND t.mission = g.run"
+        "  AND t.run_origin IS NULL AND t.ended = 'done') FROM run_status g"
         " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
         f" WHERE {where} ORDER BY g.stream_id {'DESC' if newest_first else 'ASC'} LIMIT ?",
         (*values, limit),

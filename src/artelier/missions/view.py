@@ -39,13 +39,15 @@ PUBLISHED = (
                 WHEN r.status IS NULL THEN 'pending'
                 WHEN r.status = 'budget_exhausted' THEN 'blocked'
                 WHEN r.status IN ('failed', 'completed') THEN 'failed'
-                ELSE 'active' END AS status
+                ELSE 'active' END AS status,
+            CASE WHEN t.parent = '' AND t.agent <> '' AND r.origin IS NULL THEN 1 ELSE 0 END AS is_own
         FROM tasks t
         LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task
         LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission""",
 )
 """The published view of tasks: a row per task with the statuses of its run and its mission; `run_row` is null
-before its run has begun, and `status` is what `status.status_of` says."""
+before its run has begun, `status` is what `status.status_of` says, and `is_own` tells whether the goal of its
+mission is made of it: not of what a task has delegated, nor of forks, which ask what would have been."""
 
 missions_view = View(
     name="missions",

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { churn } from "../../tests/events";
+import { foldAll } from "./fold";
 import type { Task, TaskStatus } from "./graph";
-import { goalStatus } from "./standing";
+import { goalStatus, standing, tasksOf } from "./standing";
 
 function tasks(...statuses: TaskStatus[]): Task[] {
   return statuses.map((status) => ({ status, parent: "", agent: "ana" }) as Task);
@@ -22,4 +24,13 @@ test.each([
 
 test("a goal without tasks is its run", () => {
   expect(goalStatus([], "failed")).toBe("failed");
+});
+
+test("a fork of a task is no task of the goal", () => {
+  const forked = churn().add("run:churn/figures.fork-1", "run.forked", { origin: "churn/figures", at: 5 });
+  const graph = foldAll(forked.events);
+
+  expect(graph.tasks.get("churn/figures.fork-1")?.mission).toBe("churn");
+  expect(tasksOf(graph, "churn")).toEqual(tasksOf(foldAll(churn().events), "churn"));
+  expect(standing(graph, "churn")).toMatchObject({ tasks: tasksOf(graph, "churn").length });
 });

@@ -49,8 +49,10 @@ export function standing(graph: Graph, id: string): Standing | null {
   };
 }
 
+/** Those of a mission. A fork of one asks what would have been: it counts for no goal. */
 export function tasksOf(graph: Graph, mission: string): readonly Task[] {
-  return [...graph.tasks.values()].filter((task) => task.mission === mission);
+  const isFork = (id: string) => (graph.runs.get(id)?.origin ?? "") !== "";
+  return [...graph.tasks.values()].filter((task) => task.mission === mission && !isFork(task.id));
 }
 
 /**

@@ -150,8 +150,8 @@ def _estimate(planned: MissionRow, *, is_limit: bool) -> MissionEstimate | None:
 
 
 def _is_own(task: TaskReport) -> bool:
-    """Return True if a task is one of its goal's own: assigned, and delegated by no other."""
-    return task["parent"] is None and task["assigned_agent_id"] is not None
+    """Return True if a task is one of its goal's own: assigned, delegated by no other, and no fork."""
+    return task["parent"] is None and task["assigned_agent_id"] is not None and task["origin"] is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,8 @@ class TaskLine(ResponseModel):
     assigned_agent_id: str | None
     parent: str | None
     """The task that delegated this one."""
+    origin: str | None
+    """The task that this one is a fork of: it counts for no goal."""
     inputs: list[str]
     depends_on: list[str]
     outputs: list[str]
