@@ -404,6 +404,8 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
 
     do(shell)
     rejected = shell("tasks", "reject", "d1/answer", "--note", "By how much?")
+    stands = shell("runs", "show", "d1")
+    told = shell("resume", "d1")
     retried = shell("tasks", "retry", "d1/answer")
     resumed = shell("resume", "d1/answer")
     accepted = shell("tasks", "accept", "d1/answer", "--output", "d1/answer-md")
@@ -411,6 +413,9 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
 
     assert (rejected.code, rejected.out) == (0, "d1/answer is failed (rejected)\n")
     assert "artelier tasks retry d1/answer" in rejected.err
+    assert re.search(r"^status +completed\ngoal stands +failed \(tasks_failed\)$", stands.out, re.MULTILINE)
+    assert (told.code, "d1 is failed (tasks_failed)" in told.err, told.out) == (1, True, "")
+    assert "artelier retry d1" in stands.err and "artelier retry d1" in told.err
     assert (retried.code, resumed.code) == (0, 0)
     assert (accepted.code, accepted.out) == (0, "d1/answer is done (accepted)\n")
     assert re.search(r"d1/answer-md@1 rejected by user:\S+: By how much\?", shown.out)

@@ -10,7 +10,7 @@ import pytest
 from artelier import Price
 from artelier.errors import Conflict
 from tests.missions.mission_stage import LINE, MISSION, Team, launched, opened, replayed, statuses
-from tests.missions.task_stage import DONE, play, text_of, write
+from tests.missions.task_stage import DONE, approve, play, reject, text_of, write
 
 NOTE = "Bergen is missing."
 
@@ -50,6 +50,29 @@ def test_a_mission_whose_goal_stands_as_completed_is_not_retried(tmp_path: Path)
             desk = kernel.for_tenant("acme")
             await launched(desk)
             with pytest.raises(Conflict, match="only a failed run"):
+                await desk.retry(MISSION)
+
+    play(scenario())
+
+
+def test_a_mission_that_failed_is_not_retried_once_a_person_has_accepted_what_it_made(tmp_path: Path) -> None:
+    team = Team(LINE, judge=reject, scripts={"figures": [write("Out"), DONE]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            failed = await launched(desk)
+            for task in ("m1/figures", "m1/letter"):
+                if task == "m1/letter":
+                    team.judge = approve
+                    await desk.tasks.retry(task, by="user:kim")
+                    await desk.tasks.start(task)
+                else:
+                    await desk.tasks.judge(task, accepted=True, by="user:kim")
+            goal = await desk.mission(MISSION)
+
+            assert (failed["status"], goal["status"], goal["run_status"]) == ("failed", "completed", "failed")
+            with pytest.raises(Conflict, match="stands as completed"):
                 await desk.retry(MISSION)
 
     play(scenario())

@@ -23,9 +23,13 @@ from artelier.money import format_usd
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.kernel.queries.reports import OpenQuestion, RunDetail, UnsettledCall
+    from artelier.missions.reports import MissionDetail
 
 AGENT = "agent"
 """Name of the loop of autonomous agents, which loads too much to be imported for it."""
+
+MISSION = "mission"
+"""Name of the loop of missions, likewise."""
 
 WHY_MAX = 5
 """Tasks of a mission that are named."""
@@ -76,9 +80,22 @@ async def undriven(kernel: Kernel, tenant: str, runs: Iterable[Mapping[str, Any]
     return set(names.values())
 
 
+async def goal_of(kernel: Kernel, run: RunDetail) -> MissionDetail | None:
+    """Return the goal of a mission whose run has ended: it stands as its tasks do, since a person may have
+    judged one, or had it done again. None for any other run.
+    """
+    if run["loop"] != MISSION or run["status"] not in ("completed", "failed", "cancelled"):
+        return None
+    return await kernel.for_tenant(run["tenant"]).mission(run["id"])
+
+
 async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
     """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
-    if run["status"] in ("completed", "cancelled"):
+    goal = await goal_of(kernel, run)
+    has_failed = goal is not None and goal["status"] in ("failed", "blocked")
+    if goal is not None and goal["status"] == "completed":
+        return []
+    if run["status"] in ("completed", "cancelled") and not has_failed:
         return []
     if run["loop"] == TURN and (run["status"] == "failed" or run["origin"] is not None):
         return _of_turn(call, run)
@@ -95,7 +112,7 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
         row = await run_row(kernel.services.store, run["tenant"], run["id"])
         if await has_undone_since_end(kernel.services.store, row.id):
             return ["what it did has been undone, so it is not tried again: start a new run"]
-    if run["status"] == "failed" and run["reason"] == "tasks_failed":
+    if goal is not None and goal["reason"] in ("tasks_failed", "tasks_blocked"):
         return [
             *await _not_done(call, kernel, run),
             f"try what failed again: {call.command_line('retry', run['id'])}",
@@ -107,7 +124,7 @@ async def _not_done(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
     """The commands that tell why tasks of a mission are not done; of what only waited for those, nothing."""
     desk = kernel.for_tenant(run["tenant"])
     tasks = (await desk.tasks.list(mission=run["id"], limit=1_000))["items"]
-    bad = [one for one in tasks if one["status"] in ("failed", "blocked")]
+    bad = [one for one in tasks if one["status"] in ("failed", "blocked") and one["origin"] is None]
     first = [one for one in bad if one["reason"] != "dependency_failed"] or bad
     return [f"see why: {call.command_line('tasks', 'show', one['id'])}" for one in first[:WHY_MAX]]
 

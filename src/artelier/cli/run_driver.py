@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.cli import exit_codes
 from artelier.cli.approvals import ApprovalDesk
 from artelier.cli.call import CliCall
-from artelier.cli.next_steps import next_steps, standing
+from artelier.cli.next_steps import goal_of, next_steps, standing
 from artelier.cli.work.sigterm import end_on_sigterm
 from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
@@ -42,11 +43,18 @@ async def drive(
 
 async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: str | None) -> int:
     """Write the report, show the result; the exit code. Errors: `StoreUnavailable` for the file."""
-    from artelier.missions.plan.planner import LOOP as MISSION
-
     file: Path | None = None
     desk = kernel.for_tenant(call.tenant)
     run = await desk.show(result.run_id)
+    goal = await goal_of(kernel, run)
+    if goal is not None and (goal["status"] == "completed") != (result.status == "completed"):
+        result = replace(
+            result,
+            status=goal["status"],
+            reason=goal["reason"],
+            text=goal["text"],
+            artifact=goal["artifact"] or "" if goal["status"] == "completed" else "",
+        )
     text, output = await desk.restored([result.text, result.output])  # for whoever may see it
     if result.status == "completed" and (out or run["loop"] != TURN):  # a reply is in its chat
         fork = await effects_of(kernel.services, call.tenant, result.run_id)
@@ -54,14 +62,14 @@ async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: s
         file = Path(out) if out else default_out(result.run_id, is_fork=is_fork)
         write_report(file, text)
     head = await kernel.head()
-    goal = await desk.mission(result.run_id) if run["loop"] == MISSION and result.status == "failed" else run
+    is_bad = goal is not None and goal["status"] != "completed"
     if call.as_json:
-        said = {"message": goal["message"]} if goal is not run else {}
+        said = {"message": goal["message"]} if goal is not None and is_bad else {}
         call.screen.json(
             {
                 "run_id": result.run_id,
-                "status": result.status if goal is run else goal["status"],
-                "reason": result.reason if goal is run else goal["reason"],
+                "status": goal["status"] if goal is not None else result.status,
+                "reason": goal["reason"] if goal is not None else result.reason,
                 **said,
                 "text": text,
                 "output": output,
@@ -74,7 +82,7 @@ async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: s
         )
     elif result.status == "completed":
         call.screen.text(text)
-    await _summarize(call, kernel, run, result, file, goal)
+    await _summarize(call, kernel, run, result, file, run if goal is None else goal)
     call.screen.note(f"head {head}", "dim")
     return exit_codes.of_status(result.status)
 
@@ -87,7 +95,7 @@ async def _summarize(
     file: Path | None,
     goal: RunDetail | MissionDetail,
 ) -> None:
-    """Tell how the run stands; of a mission that is not done, how its `goal` does."""
+    """Tell how the run stands; of a mission that has ended, how its `goal` does."""
     note = call.screen.note
     note()
     usage = result.usage

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from artelier.cli.narration.run_events import Narration
     from artelier.kernel.queries.reports import RateDelay, RunDetail, RunFamily
     from artelier.log import Event
+    from artelier.missions.reports import MissionDetail
 
 TAIL = 30
 """Events that `tail` shows if nobody says from where."""
@@ -71,22 +72,23 @@ async def list_runs(
 @command(app, name="show", example="artelier runs show q3-report")
 async def show(call: CliCall, run: RunId) -> None:
     """Show one run, its result, and what to do next."""
-    from artelier.cli.next_steps import driver_of, next_steps
+    from artelier.cli.next_steps import driver_of, goal_of, next_steps
 
     async with call.kernel() as kernel:
         desk = kernel.for_tenant(call.tenant)
         shown = await desk.restored(await desk.show(run))
         driver = await driver_of(kernel, call.tenant, run)
+        goal = await goal_of(kernel, shown)
         advice = [] if driver is not None else await next_steps(call, kernel, shown)
     if call.as_json:
-        call.screen.json(shown)
+        call.screen.json(shown if goal is None else {**shown, "goal_status": goal["status"]})
         return
-    _show_run(call, shown, driver)
+    _show_run(call, shown, driver, goal)
     for line in advice:
         call.screen.note(line)
 
 
-def _show_run(call: CliCall, run: RunDetail, driver: str | None) -> None:
+def _show_run(call: CliCall, run: RunDetail, driver: str | None, goal: MissionDetail | None) -> None:
     from artelier.cli.next_steps import question_lines, standing, unknown_lines
 
     usage = run["usage"]
@@ -98,6 +100,7 @@ def _show_run(call: CliCall, run: RunDetail, driver: str | None) -> None:
         [
             ("run", run["id"]),
             ("status", standing(run, is_driven=driver is not None)),
+            ("goal stands", standing(goal) if goal and goal["status"] != run["status"] else None),
             ("driven by", driver),
             ("agent", run["agent"]),
             ("model", run["model"]),

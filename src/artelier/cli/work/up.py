@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
     from artelier.cli.settings.settings import Settings
     from artelier.kernel.policy import Workspaces
-    from artelier.kernel.queries.reports import RunDetail
+    from artelier.missions.reports import MissionDetail
     from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
 
@@ -271,7 +271,7 @@ async def _at_work(
     mission, is_new = await free_mission(desk, name_of("goal" if call.settings.pii else goal), goal)
     kernel.models.resolve(settings.model)  # before anything is recorded
     if not is_new:
-        call.screen.note(_standing(mission, await desk.show(mission)))
+        call.screen.note(_standing(await desk.mission(mission)))
         yield
         return
     call.screen.note(f"mission {mission} of tenant {desk.id}: {goal}")
@@ -295,15 +295,15 @@ async def _at_work(
         await asyncio.gather(work, return_exceptions=True)
 
 
-def _standing(mission: str, run: RunDetail) -> str:
+def _standing(mission: MissionDetail) -> str:
     """Return how the mission of a goal stands that was given again."""
     from artelier.kernel.run.context import is_final
 
-    if not is_final(run["status"]):
-        return f"mission {mission} has this goal already; it goes on where it stopped"
-    why = f" ({run['reason']})" if run["reason"] else ""
+    if not is_final(mission["run_status"]):
+        return f"mission {mission['id']} has this goal already; it goes on where it stopped"
+    why = f" ({mission['reason']})" if mission["reason"] else ""
     return (
-        f"mission {mission} had this goal and is {run['status']}{why}; nothing begins anew."
+        f"mission {mission['id']} had this goal and is {mission['status']}{why}; nothing begins anew."
         " `artelier tasks retry` tries a failed task again; a goal in other words is another mission."
     )
 

@@ -442,6 +442,12 @@ async def retry_run(desk: TenantScope, run_id: str, *, by: str) -> EventData:
     if row.loop == LOOP and row.status in ("completed", "failed"):
         stands = await standings(desk, run_id)
         goal = goal_status(stands.values(), run_status=row.status)
+        if stands and goal == "completed" and row.status == "failed":
+            raise Conflict(
+                f"the goal of mission {run_id!r} stands as completed: all its tasks are done",
+                expected="a goal that failed or is blocked",
+                got=goal,
+            )
         if goal in GOAL_REASONS:
             for task, status in stands.items():
                 if status == "failed":
