@@ -26,8 +26,9 @@ from artelier.errors import (
     SequenceConflict,
     VersionConflict,
 )
-from artelier.ids import MAIN_SPACE
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.history.fork_effects import effects_of
+from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.queries.tenants import newest_outcome_like, newest_settings
 from artelier.kernel.run.services import Services
 from artelier.log import Batch, Store, decode_stored, stored_blob
@@ -320,12 +321,14 @@ def _artifacts(services: Services, tenant: str, agent: str) -> Artifacts:
 async def adopt(
     services: Services, tenant: str, artifacts: Artifacts, ref: str, *, to: str | None = None
 ) -> Artifact:
-    """Write an artifact of a fork as the newest version of `to`, else of the id without the fork's folder.
+    """Write an artifact of a fork as the newest version of `to`, else of the id without the fork's folder;
+    of a forked mission, of that id below its origin, if the origin has written it.
 
-    The version names the fork's as what it was derived from; the fork's own stays.
+    The version names the fork's as what it was derived from; the fork's own stays. It is read as
+    the operator: the fork need not have let the agent read it in whose name it is written.
     Errors: `InvalidRequest` for what no fork has written; those of reading and of writing.
     """
-    kept = await artifacts.read(ref)
+    kept = await Artifacts(services.store, services.clock, tenant, MAIN_SPACE, OPERATOR).read(ref)
     home = to or await _home(services, tenant, kept)
     wish: dict[str, Any] = {
         "content": kept.content,
@@ -343,11 +346,15 @@ async def _home(services: Services, tenant: str, kept: Artifact) -> str:
     """Return the id that the origin would have used. Errors: `InvalidRequest`."""
     run_id = kept.provenance.run_id
     fork = await effects_of(services, tenant, run_id) if run_id else None
-    folder = "" if fork is None else fork.folder
-    if not folder or not kept.id.startswith(f"{folder}/"):
+    if fork is None or not fork.folder or not kept.id.startswith(f"{fork.folder}/"):
         raise InvalidRequest(
             f"no fork has written {kept.id!r}",
             expected="an artifact whose id begins with forks/",
             hint="`artelier artifacts list` shows them.",
         )
-    return kept.id.removeprefix(f"{folder}/")
+    home = kept.id.removeprefix(f"{fork.folder}/")
+    origin = (await lineage(services, tenant, fork.run_id))[-1].run_id
+    for id_ in (home, f"{origin}/{home}"):  # a mission's outputs are below its id
+        if await newest_version(services.store, tenant, MAIN_SPACE, id_) is not None:
+            return id_
+    return home

@@ -164,7 +164,7 @@ async def adopt(
     call: CliCall,
     ref: Annotated[str, typer.Argument(metavar="REF", help="What a fork has written: id or id@N.")],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="ID", help="Where to: else its id without forks/RUN/.")
+        str | None, typer.Option("--to", metavar="ID", help="Where to: else what its origin called it.")
     ] = None,
     principal: As = None,
 ) -> None:

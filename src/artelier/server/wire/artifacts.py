@@ -283,7 +283,7 @@ class Adoption(RequestBody):
     version: int | None = Field(default=None, ge=1, le=2**53)
     """The newest unless given."""
     to: Id | None = None
-    """Where to: else its id without the fork's folder."""
+    """Where to: else what the fork's origin called it."""
     principal: Id = OPERATOR
     """In whose name it is written, such as the owner of what it replaces; only admins may name another."""
 
