@@ -50,6 +50,11 @@ def format_usd(micro: int) -> str:
     return f"{'-' if micro < 0 else ''}{whole}.{decimals}"
 
 
+def format_amount(amount: int, asset: str) -> str:
+    """An amount with its name: `0.05 USD`, `5 scrip`. Units that limits count have names of their own."""
+    return f"{format_usd(amount)} USD" if asset == USD else f"{amount} {asset}"
+
+
 def ceil_micro(amount: Decimal) -> int:
     """Exact micro-dollars rounded up once, so that a sum of parts is never charged short."""
     return int(amount.to_integral_value(rounding=ROUND_CEILING))

@@ -185,6 +185,7 @@ def test_parallel_calls_pass_a_limit_by_no_more_than_were_in_flight(tmp_path: Pa
 
 def test_a_tool_spends_nothing_while_a_limit_is_exceeded(tmp_path: Path) -> None:
     refused: list[str] = []
+    said: list[str] = []
 
     @tool
     async def buy(context: ToolContext) -> str:
@@ -193,6 +194,7 @@ def test_a_tool_spends_nothing_while_a_limit_is_exceeded(tmp_path: Path) -> None
             await context.spend("0.000001")
         except (InsufficientFunds, LimitReached) as error:
             refused.append(error.code)
+            said.append(str(error))
             raise
         return "bought"
 
@@ -207,6 +209,8 @@ def test_a_tool_spends_nothing_while_a_limit_is_exceeded(tmp_path: Path) -> None
             await kernel.tenants.update("t", budget_usd="9.00")
             await drive(kernel.for_tenant("t"), code, "s", limits=Limits(usd="0.05"))
             assert refused == ["insufficient_funds", "limit_reached"]
+            assert "at least 0.000001 USD; got 0.049 USD with a debt of 0.099 USD" in said[0]
+            assert "at most 0.05 USD; got 0.10 USD used" in said[1]
             kinds = [event.kind for name in "rs" for event in await events(kernel, name, tenant="t")]
             assert "tool.charged" not in kinds
 
@@ -257,7 +261,7 @@ def test_lifting_the_budget_pays_the_debt_and_a_lower_one_counts_it_as_spent(tmp
         with open_kernel(tmp_path, greedy()) as kernel:
             runs = kernel.for_tenant(Tenant("t", budget_usd="0.15"))
             assert await drive(runs, one_call) == "completed"
-            with pytest.raises(InsufficientFunds, match="debt"):
+            with pytest.raises(InsufficientFunds, match=r"owed; expected at least 0\.10 USD; got 0\.05 USD"):
                 await kernel.tenants.update("t", budget_usd="0.05")
             lowered = await kernel.tenants.update("t", budget_usd="0.10")
             assert (lowered["debt_usd"], lowered["available_usd"]) == ("0.099", "0.00")

@@ -34,12 +34,11 @@ from artelier.errors import (
     AccessDenied,
     ArtelierError,
     CorruptStore,
-    InsufficientFunds,
     InvalidArtifact,
     InvalidRequest,
     NotFound,
 )
-from artelier.ledger import Posting
+from artelier.ledger import Posting, no_funds
 from artelier.money import SCRIP
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError
@@ -449,25 +448,12 @@ async def judge(
     if not price:
         return verdict
     if (have := await stage.balance(account_of(payer))) < price:
-        return _refuse(verdict, _no_funds(payer, price, have), "no_funds")
+        return _refuse(verdict, no_funds(account_of(payer), SCRIP, have=have, need=price), "no_funds")
     return verdict._replace(royalty=await stage.royalty(ref.id))
 
 
 def _refuse(verdict: AccessVerdict, error: ArtelierError, refusal: Refusal) -> AccessVerdict:
     return verdict._replace(refusal=refusal, reason=error.message, error=error)
-
-
-def _no_funds(payer: str, price: int, have: int) -> InsufficientFunds:
-    account = account_of(payer)
-    return InsufficientFunds(
-        f"account {account} cannot pay",
-        expected=f"at least {price} {SCRIP}",
-        got=f"{have} {SCRIP}",
-        account=account,
-        asset=SCRIP,
-        have=have,
-        need=price,
-    )
 
 
 def version_at(standing: Standing, ref: Ref) -> VersionRow:

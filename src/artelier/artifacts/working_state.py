@@ -19,9 +19,9 @@ from artelier.artifacts.events import (
 )
 from artelier.artifacts.groups.queries import groups_in, groups_of
 from artelier.artifacts.queries import Standing, VersionRow, load, terms_of
-from artelier.errors import Conflict, InsufficientFunds, SequenceConflict
+from artelier.errors import Conflict, SequenceConflict
 from artelier.ids import MAIN_SPACE
-from artelier.ledger import Moving, Posting, may_owe
+from artelier.ledger import Moving, Posting, may_owe, no_funds
 from artelier.ledger.queries import account_balance
 from artelier.log import Blob, DataKey, EventData, Store, Tx, blob_name, blob_ref
 from artelier.money import SCRIP
@@ -310,15 +310,7 @@ class Working:
             if not may_owe(source):
                 have = await self._base.balance(source, asset) + deltas.get((source, asset), 0)
                 if have < amount:
-                    raise InsufficientFunds(
-                        f"account {source} cannot pay",
-                        expected=f"at least {amount} {asset}",
-                        got=f"{have} {asset}",
-                        account=source,
-                        asset=asset,
-                        have=have,
-                        need=amount,
-                    )
+                    raise no_funds(source, asset, have=have, need=amount)
             left = deltas[source, asset] = deltas.get((source, asset), 0) - amount
             deltas[target, asset] = deltas.get((target, asset), 0) + amount
             lows[source, asset] = min(left, lows.get((source, asset), 0))

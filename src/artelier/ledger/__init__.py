@@ -1,6 +1,15 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
-from artelier.ledger.posting import CappingEvent, Count, Counting, MoneyTransferred, Moving, Posting, may_owe
+from artelier.ledger.posting import (
+    CappingEvent,
+    Count,
+    Counting,
+    MoneyTransferred,
+    Moving,
+    Posting,
+    may_owe,
+    no_funds,
+)
 from artelier.ledger.view import (
     AMOUNT_MAX,
     COUNTED,
@@ -28,4 +37,5 @@ __all__ = [
     "ledger_view",
     "may_owe",
     "move",
+    "no_funds",
 ]

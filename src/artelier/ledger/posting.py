@@ -10,7 +10,9 @@ from typing import ClassVar
 
 import msgspec
 
+from artelier.errors import InsufficientFunds
 from artelier.log import EventData, event
+from artelier.money import format_amount
 
 SOURCES = ("source:", "mint:")
 """Accounts that may go below zero: what they owe is what they have issued."""
@@ -19,6 +21,21 @@ SOURCES = ("source:", "mint:")
 def may_owe(account: str) -> bool:
     """Return True if an account may go below zero."""
     return account.startswith(SOURCES)
+
+
+def no_funds(account: str, asset: str, *, have: int, need: int, debt: int = 0) -> InsufficientFunds:
+    """Return the error of an account that has less than it is to pay, a debt taken off."""
+    owed = f" with a debt of {format_amount(debt, asset)}" if debt else ""
+    return InsufficientFunds(
+        f"account {account} cannot pay",
+        expected=f"at least {format_amount(need, asset)}",
+        got=f"{format_amount(have, asset)}{owed}",
+        hint="Raise the budget: the debt is paid first." if debt else None,
+        account=account,
+        asset=asset,
+        have=have - debt,
+        need=need,
+    )
 
 
 class Posting(msgspec.Struct, frozen=True, array_like=True):

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from artelier.errors import InsufficientFunds, InvalidEvent, LimitReached
+from artelier.errors import InvalidEvent, LimitReached
 from artelier.ids import MAIN_SPACE
-from artelier.ledger.posting import CappingEvent, Count, Counting, Moving, Posting, may_owe
+from artelier.ledger.posting import CappingEvent, Count, Counting, Moving, Posting, may_owe, no_funds
 from artelier.ledger.queries import PUBLISHED, exceeded_limit
 from artelier.log import Applied, Tx, View
-from artelier.money import USD
+from artelier.money import USD, format_amount
 
 AMOUNT_MAX = 10**15
 """Units of one posting (a billion dollars), so that balances stay far within 64 bits."""
@@ -53,15 +53,7 @@ def _post(event: Applied, posting: Posting, tx: Tx) -> None:
         tx.execute(_ADD, (tenant, space, source, asset, -amount))
     elif tx.execute(_TAKE, (amount, tenant, space, source, asset, amount)).rowcount != 1:
         have = balance_of(tx, tenant, space, source, asset)
-        raise InsufficientFunds(
-            f"account {source} cannot pay",
-            expected=f"at least {amount} {asset}",
-            got=f"{have} {asset}",
-            account=source,
-            asset=asset,
-            have=have,
-            need=amount,
-        )
+        raise no_funds(source, asset, have=have, need=amount)
     tx.execute(_ADD, (tenant, space, target, asset, amount))
 
 
@@ -88,8 +80,11 @@ def _count(event: Applied, count: Count, tx: Tx, *, settles: bool) -> None:
         asked = count.reserve + count.use
         raise LimitReached(
             f"{count.scope} has no {count.unit} left",
-            expected=f"at most {cap} {count.unit}",
-            got=f"{row[2]} used, {row[1]} reserved, {asked} asked",
+            expected=f"at most {format_amount(cap, count.unit)}",
+            got=", ".join(
+                f"{format_amount(amount, count.unit)} {what}"
+                for what, amount in (("used", row[2]), ("reserved", row[1]), ("asked", asked))
+            ),
             hint="Raise the limit, then resume the run.",
             scope=count.scope,
             unit=count.unit,
@@ -180,16 +175,7 @@ def check_available(tx: Tx, tenant: str, account: str, need: int) -> None:
     have = balance_of(tx, tenant, MAIN_SPACE, account, USD)
     debt = -balance_of(tx, tenant, MAIN_SPACE, DEBT, USD)
     if have - debt < need:
-        raise InsufficientFunds(
-            f"account {account} cannot pay",
-            expected=f"at least {need} {USD}",
-            got=f"{have} {USD}" + (f" with a debt of {debt}" if debt else ""),
-            hint="Raise the budget: the debt is paid first." if debt else None,
-            account=account,
-            asset=USD,
-            have=have - debt,
-            need=need,
-        )
+        raise no_funds(account, USD, have=have, need=need, debt=debt)
 
 
 def check_caps(tx: Tx, tenant: str, scopes: Sequence[str], units: Sequence[str]) -> None:
@@ -197,10 +183,11 @@ def check_caps(tx: Tx, tenant: str, scopes: Sequence[str], units: Sequence[str])
     row = exceeded_limit(tx, tenant, scopes, units)
     if row is not None:
         scope, unit, cap, reserved, used = row
+        assert cap is not None
         raise LimitReached(
             f"{scope} has exceeded its limit of {unit}",
-            expected=f"at most {cap} {unit}",
-            got=f"{used} used",
+            expected=f"at most {format_amount(cap, unit)}",
+            got=f"{format_amount(used, unit)} used",
             hint="Raise the limit, then resume the run.",
             scope=scope,
             unit=unit,

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
-from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, StoreUnavailable
+from artelier.errors import (
+    Conflict,
+    InsufficientFunds,
+    InvalidRequest,
+    NotFound,
+    SequenceConflict,
+    StoreUnavailable,
+)
 from artelier.ids import check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.budget import TENANT, UNLIMITED
@@ -233,7 +240,7 @@ class Tenants:
                 allow_unknown_price=unknown if allow_unknown_price is None else allow_unknown_price,
                 postings=_change(*await self._read_issued(tenant), budget),
             )
-            guard = _lowering_guard(tenant, updated.postings)
+            guard = _lowering_guard(tenant, updated.postings, budget=budget)
             with suppress(SequenceConflict):  # somebody else changed it: decide anew
                 await self._append(tenant, updated, *more, expected_seq=seq, by=by, guard=guard)
                 break
@@ -317,10 +324,25 @@ def _change(issued: int, debt: int, budget: int | None) -> tuple[Posting, ...]:
     return tuple(Posting(source, target, USD, amount) for target, amount in parts if amount > 0)
 
 
-def _lowering_guard(tenant: str, postings: Sequence[Posting]) -> Callable[[Tx], None] | None:
+def _lowering_guard(
+    tenant: str, postings: Sequence[Posting], *, budget: int | None
+) -> Callable[[Tx], None] | None:
     """Return a guard for a lower budget: what is owed is spent already, too."""
     taken = sum(posting.amount for posting in postings if posting.source == TENANT)
-    return (lambda tx: check_available(tx, tenant, TENANT, taken)) if taken else None
+
+    def check(tx: Tx) -> None:
+        try:
+            check_available(tx, tenant, TENANT, taken)
+        except InsufficientFunds as error:
+            least = (budget or 0) + taken - error.facts["have"]
+            raise InsufficientFunds(
+                "a budget cannot be lower than what is spent, held and owed",
+                expected=f"at least {format_usd(least)} USD",
+                got=f"{format_usd(budget or 0)} USD",
+                **error.facts,
+            ) from None
+
+    return check if taken else None
 
 
 TenantRef = Tenant | str | None
