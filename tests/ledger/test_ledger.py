@@ -77,7 +77,7 @@ def test_an_overdraft_refuses_the_whole_batch_and_says_what_is_missing(tmp_path:
     async def story(bank: Bank) -> None:
         await bank.move(("source:budget", "tenant", 10))
 
-        with pytest.raises(InsufficientFunds, match="at least 0.000008 USD; got 0.000005 USD") as caught:
+        with pytest.raises(InsufficientFunds, match=r"at least 0\.000008 USD; got 0\.000005 USD") as caught:
             await bank.tell(
                 Moved(postings=(Posting("tenant", "spent", "usd", 5),)),
                 Moved(postings=(Posting("tenant", "spent", "usd", 8),)),
@@ -168,7 +168,9 @@ def test_a_reservation_is_held_against_the_cap_and_settled_below_it(tmp_path: Pa
         await bank.tell(Capped(scope="run:a", unit="usd", cap=100))
         await bank.count("run:a", reserve=60)
 
-        with pytest.raises(LimitReached, match="0.00 USD used, 0.00006 USD reserved, 0.00005 USD asked") as caught:
+        with pytest.raises(
+            LimitReached, match=r"0\.00 USD used, 0\.00006 USD reserved, 0\.00005 USD asked"
+        ) as caught:
             await bank.count("run:a", reserve=50)
         await bank.count("run:a", reserve=-60, use=45)
         await bank.count("run:a", reserve=55)

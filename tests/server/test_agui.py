@@ -191,6 +191,26 @@ def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_every
     play(scenario())
 
 
+def test_forks_of_what_ran_below_a_run_are_no_part_of_its_stream(tmp_path: Path) -> None:
+    """Nothing comes behind the end of the run, whether somebody drives the fork or not."""
+
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team(LINE).model) as served:
+            await a_mission(served)
+            before = await followed(served.ada, MISSION)
+            fork = good(await served.ada.post(at("runs", "m1/letter", "fork"), json={"at": 3}), 201)["run_id"]
+            assert fork == "m1/letter.fork-1"
+            after = await followed(served.ada, MISSION)
+            seen = {"Last-Event-ID": after[-1][0]}
+            answer = await served.ada.get("/agui", params={"run_id": MISSION}, headers=seen)
+
+            check_protocol([event for _, event in after])
+            assert after == before
+            assert answer.status_code == 204
+
+    play(scenario())
+
+
 def test_whoever_comes_back_anywhere_loses_nothing_and_gets_nothing_twice(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, model=Team(LINE).model) as served:

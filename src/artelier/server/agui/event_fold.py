@@ -243,13 +243,27 @@ class Fold:
     root: str = ""
     tasks: TaskStates = field(default_factory=TaskStates)
     tracks: dict[str, Track] = field(default_factory=dict[str, Track])
+    outside: set[str] = field(default_factory=set[str])
+    """Forks of runs below the root, with the runs below those: they are no part of it."""
 
     @property
     def is_over(self) -> bool:
         """The root has ended, and every run below it."""
         return self.root in self.tracks and not any(one.is_open for one in self.tracks.values())
 
+    def is_outside(self, fact: Fact) -> bool:
+        """Return True if a fact is about a run that is no part of the root, and remember such runs."""
+        kind_of_stream, _, id_ = fact.stream.partition(":")
+        run = id_ if kind_of_stream == "run" else str(fact.data.get("run_id") or "")
+        if self.root and run not in ("", self.root) and fact.kind in BEGINS:
+            is_fork = fact.kind == "run.forked" and not fact.data.get("drift")
+            if is_fork or fact.data.get("parent") in self.outside:
+                self.outside.add(run)
+        return run in self.outside
+
     def take(self, fact: Fact) -> list[EventDraft]:
+        if self.is_outside(fact):
+            return []
         kind_of_stream, _, id_ = fact.stream.partition(":")
         run = id_ if kind_of_stream == "run" else str(fact.data.get("run_id") or "")
         found: list[EventDraft] = []

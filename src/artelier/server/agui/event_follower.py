@@ -159,8 +159,8 @@ class Following:
         row = await run_row(self._desk.services.store, self._desk.id, self._run_id)
         after: int | None = self._after
         while after is not None and is_final(row.status):
-            rest, after, _ = await self._hub.page(self._wants, after=after, limit=1)
-            if rest:
+            rest, after, _ = await self._hub.page(self._wants, after=after, limit=PAGE)
+            if not all(self._fold.is_outside(_fact_of(one)) for one in rest):
                 return False
         return after is None
 
