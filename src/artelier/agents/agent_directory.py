@@ -63,7 +63,7 @@ class CardSkill(TypedDict):
     origin: str | None
     hash: str
     status: str
-    """`active`, `parked` or `refused`; `other` for another definition, `unknown` for none."""
+    """`active`, `parked`, `refused`, `other` for another definition, `unknown`."""
 
 
 class AgentProfile(KnownAgent):

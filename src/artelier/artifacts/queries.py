@@ -88,6 +88,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     prices: AccessPrices
     size_bytes: int
     created_us: int
+    """Of version 1; in a world the tick."""
     written_us: int
 
 
@@ -96,6 +97,7 @@ class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     writer: str
+    """Who wrote it: `user:<name>`, `operator`, or a principal."""
     written_us: int
     media: str
     size_bytes: int

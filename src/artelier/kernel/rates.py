@@ -176,10 +176,14 @@ class QuotaUse(TypedDict):
     """The amounts that a tenant has stored, and its quotas."""
 
     stored_bytes: int
+    """Of its content, by now."""
     stored_bytes_max: int
     streams_max: int
+    """Live streams at one time."""
     ticks_max: int
+    """Of a world, in one request."""
     uploads_max: int
+    """At one time."""
 
 
 class Quotas:

@@ -26,8 +26,10 @@ class AccountRow(NamedTuple):
     """The balance of an account, in the asset's smallest unit."""
 
     space: str
+    """`main`, or `world:<id>`."""
     account: str
     asset: str
+    """`usd` (in micro-dollars) or `scrip`."""
     balance: int
     """Negative for sources and mints, by what they have issued."""
 
@@ -56,6 +58,7 @@ class LimitRow(NamedTuple):
 
     scope: str
     unit: str
+    """`usd` (micro-dollars), `tokens`, `steps` or `ms`."""
     cap: int | None
     """None: only counted."""
     reserved: int

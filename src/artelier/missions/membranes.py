@@ -57,6 +57,7 @@ class MembraneView:
     steering: str | None
     """Id of its steering artifact; None if it has none."""
     budget_usd: str | None
+    """Of all members' work together; None for none."""
     used_microusd: int
     """What counts against its budget by now."""
 

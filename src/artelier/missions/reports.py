@@ -45,14 +45,16 @@ class TaskReport(TypedDict):
     outputs: list[str]
     """Refs with versions."""
     judged: list[JudgedOutput]
-    """Oldest first; the newest holds."""
+    """By people, oldest first; the newest holds."""
     iteration_count: int
     max_iterations: int
+    """As its definition says; each time that it is tried again, as many more."""
     last_iteration: int
-    """The last iteration that it may have, counted from before it was last tried again."""
+    """The last iteration that it may have: `max_iterations` after those before it was last tried again."""
     run_status: str | None
     """None before its run has begun."""
     cost_microusd: int
+    """Micro-dollars."""
     created_us: int
     changed_us: int
 
@@ -69,13 +71,15 @@ class TaskIteration(TypedDict):
     """One iteration: its decision, and the result."""
 
     iteration: int
+    """Counted from 1."""
     at_us: int
     action: str
-    tool: str | None
     reason: str
+    tool: str | None
     decision: Any
-    """JSON data, as is `verdict`."""
+    """The whole decision as the model gave it."""
     step: str
+    """Key of the step that acted; the decision's own is `c<n>/decision`."""
     artifact: str | None
     """Ref of what was made."""
     is_error: bool
@@ -83,6 +87,7 @@ class TaskIteration(TypedDict):
     passed: bool | None
     """Of the evaluation; None without one."""
     verdict: Any
+    """Criteria with evidence, checks, faults, and `advice`: what rules have found, and the judge's answer."""
     void: str
     """Why a verdict does not count; empty if it does."""
     steering: str | None
@@ -92,15 +97,15 @@ class TaskIteration(TypedDict):
 class TaskDetail(TaskReport):
     """A task with its definition and its iterations."""
 
-    version: int
-    """Of its definition; 0 for one that was not brought along."""
+    message: str
+    """Why it failed or is blocked, in words; empty if `reason` says all."""
     success_criteria: str
     checks: list[Any]
-    """JSON data; see `definition.Check`."""
+    """As the definition of a task has them."""
     only_checks: bool
+    version: int
+    """Of its definition; 0 for one that was not brought along."""
     iterations: list[TaskIteration]
-    message: str
-    """Why it failed or is blocked, in words; empty if its run says nothing."""
     approvals: list[OpenQuestion]
 
 
@@ -123,7 +128,9 @@ class AgentReport(TypedDict):
     """The task that it works on, or worked on last."""
     iteration: int
     max_iterations: int
+    """As the task's definition says."""
     last_iteration: int
+    """The last iteration that the task may have; more than `max_iterations` once it was tried again."""
     model: str | None
     tasks: list[str]
     cost_microusd: int
@@ -180,11 +187,14 @@ class MissionReport(TypedDict):
     reason: str
     model: str
     launched_us: int | None
+    """None: nobody has launched it yet."""
     started_us: int
     ended_us: int | None
     tasks: int
     done: int
+    """Of the tasks."""
     cost_microusd: int
+    """Micro-dollars."""
 
 
 class MissionPage(TypedDict):
@@ -198,6 +208,7 @@ class MissionEstimate(TypedDict):
     """The cost of a plan if each task needs all its iterations."""
 
     calls: int
+    """Of models."""
     cost_microusd: int | None
     """None if a model's price is not known."""
     is_limit: NotRequired[bool]
@@ -222,11 +233,17 @@ class MissionDetail(TypedDict):
     id: str
     goal: Any
     status: str
+    """Of its run; once that has ended, of its tasks: `completed` if all are done, `running` or `pending` if
+    one is worked on again, else `failed`, `blocked` if nothing failed and something is missing, or
+    `cancelled`."""
     run_status: str
+    """Pause, resume, stop and cancel are verbs of runs."""
     reason: str
     message: str
+    """Why it failed, in words."""
     model: str
     workspace: str
+    """Folder that its tools work on; empty for none."""
     plan: Any
     estimate: MissionEstimate | None
     edited: bool
@@ -240,9 +257,12 @@ class MissionDetail(TypedDict):
     membranes: list[dict[str, Any]]
     """The fields of `membranes.MembraneView`."""
     cost_microusd: int
+    """Micro-dollars."""
     usage: TokenUse
     budget_microusd: int | None
+    """Its cap; None for none."""
     outputs: list[str]
+    """Refs of what it came to."""
     text: str
     artifact: str | None
     """Ref of its main result."""

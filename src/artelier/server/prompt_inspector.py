@@ -62,7 +62,7 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> runs.Manife
         tokens=sum(part.tokens for part in found.parts),
         cache_boundary=found.cache_boundary,
         sections=sections,
-        dropped=[runs.Dropped(tag=d.tag, why=d.why, tokens=d.tokens) for d in found.dropped],
+        dropped=[runs.Dropped.model_validate(one) for one in found.dropped],
         scrubbed=found.pii,
         inclusion_prices=list(found.inclusion_prices),
         request=found.request,

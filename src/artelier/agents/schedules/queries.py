@@ -133,15 +133,23 @@ class FiringView(TypedDict):
     due_us: int
     fired_us: int
     by: str
+    """`schedule:<name>`, or who asked for it."""
     asked: bool
+    """Whether a person asked for it."""
     missed: int
+    """Times before it that passed while nobody drove runs."""
     status: str | None
     reason: str | None
+    """Why it failed or waits, as a code."""
     message: str | None
+    """Why its run could not be started, in words."""
     is_open: bool
+    """Whether it has not ended."""
     is_begun: bool
-    ended_us: int | None
+    """Whether its run is there to be looked at."""
     cost_microusd: int
+    """Micro-dollars."""
+    ended_us: int | None
 
 
 class ScheduleView(TypedDict):
@@ -151,12 +159,18 @@ class ScheduleView(TypedDict):
     """
 
     id: str
+    """Its name; its runs are called `<name>/<time in UTC>`."""
     status: str
     reason: str | None
+    """`failures` if it paused itself."""
     cron: str | None
+    """Five fields; None with an interval."""
     timezone: str | None
+    """Of the cron line."""
     every: str | None
+    """Such as `1h30m`; None with a cron line."""
     loop: str
+    """What drives its runs: `mission` by a plan, `agent` alone, or one of a program."""
     goal: str
     model: str
     workspace: str | None
@@ -164,12 +178,17 @@ class ScheduleView(TypedDict):
     overlap: str
     catch_up: str
     max_failures: int
+    """So many in a row pause it; 0: none do."""
     failures: int
+    """In a row, up to now."""
     firings: int
     skipped: int
     last_skip: str | None
+    """Why the last time was skipped: `overlap`, `queue_full`, `missed`, `run_exists` or `too_many`."""
     next_due_us: int | None
+    """None while it is paused."""
     queued_us: int | None
+    """The time that waits for an earlier run to end."""
     last_run: FiringView | None
     created_us: int
     created_by: str

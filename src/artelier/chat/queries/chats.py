@@ -140,7 +140,9 @@ class BranchReport(TypedDict):
 
     name: str
     origin: str
+    """The branch that it was made of; empty for the first."""
     run_id: str
+    """The newest run; empty before the first."""
     status: str
     """Of the newest run; `asked` if it never began."""
     turn: int

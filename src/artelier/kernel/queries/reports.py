@@ -122,9 +122,12 @@ class StepCost(TypedDict):
     cached_input_tokens: int
     output_tokens: int
     cost_microusd: int
-    estimated: bool
-    suspicious: bool
+    """Of all its attempts."""
     price_known: bool
+    estimated: bool
+    """Whether tokens and cost are an estimate, since the provider did not say what was used."""
+    suspicious: bool
+    """Whether the provider claims more than ten times the tokens that the request allows."""
 
 
 class FamilyTotal(TypedDict):
@@ -176,9 +179,9 @@ class RunDetail(RunReport, FamilyTotal):
     waits_for: list[OpenQuestion]
     """Those of its descendants."""
     rate_wait: RateDelay | None
-    unknown_calls: list[UnsettledCall]
     unknown_outcomes: list[str]
     """The steps of those."""
+    unknown_calls: list[UnsettledCall]
 
 
 class RunCost(FamilyTotal):
@@ -504,11 +507,13 @@ class PostingRow(NamedTuple):
     """Money that an event moved from one account to another."""
 
     position: int
+    """Of its event in the log."""
     space: str
     stream: str
     seq: int
     kind: str
     at_us: int
+    """In a world the tick."""
     actor: str
     step: str
     """Key of the step of a run; empty for none."""

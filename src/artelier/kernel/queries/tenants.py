@@ -39,8 +39,11 @@ class RateRow(NamedTuple):
     """A rate of a tenant for a provider or a pattern of models."""
 
     name: str
+    """A provider such as `openai`, or a pattern such as `openai:gpt-5*`."""
     requests: int | None
+    """In any minute."""
     tokens: int | None
+    """In any minute, input and output."""
 
 
 async def rates_of(store: Store, tenant: str) -> list[RateRow]:

@@ -6,31 +6,21 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
+from artelier.agents.agent_directory import CardSkill
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.mission_agents import AgentFacts
-from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel
+from artelier.missions.reports import AgentBudgetUse, AgentReport, AgentToolState, SteeringReport
+from artelier.ports.memory import Block, Change, Entry, Found
+from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel, describe_record
 from artelier.server.wire.runs import Effect
+from artelier.tools.skills.approval import ChangedFile, SkillDetail
 
 
+@describe_record(AgentReport)
 class MissionAgent(ResponseModel):
     """An agent that tasks are assigned to."""
 
-    id: str
-    name: str
-    mission: str | None
-    status: str
-    """`active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, `cancelled`, `idle`."""
-    task: str | None
-    """What it works on, or did last."""
-    iteration: int
-    max_iterations: int
-    """As the task's definition says."""
-    last_iteration: int
-    """The last iteration that the task may have; more than `max_iterations` once it was tried again."""
-    model: str | None
     tasks: list[str] = Field(default_factory=list[str])
-    cost_microusd: int
-    tokens: int
 
 
 class AgentLine(ResponseModel):
@@ -72,41 +62,24 @@ class AgentLine(ResponseModel):
         )
 
 
+@describe_record(CardSkill)
 class AgentSkill(ResponseModel):
     """A skill on an agent's card."""
 
-    skill: str
-    source: str | None
-    origin: str | None
-    hash: str
-    status: str
-    """`active`, `parked`, `refused`, `other` for another definition, `unknown`."""
 
-
+@describe_record(AgentToolState)
 class AgentTool(ResponseModel):
     """A tool as it is for this agent now."""
 
-    name: str
-    risk: str
-    side_effect: bool
-    enabled: bool
-    why_off: str | None
 
-
+@describe_record(SteeringReport)
 class AgentSteering(ResponseModel):
     """Its own steering; `GET /steering/{id}` says what it comes to."""
 
-    id: str
-    version: int
-    content: Any
 
-
+@describe_record(AgentBudgetUse)
 class AgentBudget(ResponseModel):
     """The budget of an agent, in micro-dollars; null for no limit."""
-
-    usd: int | None
-    used: int
-    left: int | None
 
 
 class NextIteration(ResponseModel):
@@ -288,25 +261,14 @@ class SkillLineOut(ResponseModel):
     changed_us: int
 
 
+@describe_record(SkillDetail)
 class SkillShown(SkillLineOut):
     """A skill with its newest definition."""
 
-    reasons: list[str]
-    """Why it is parked."""
-    note: str | None
-    """Of whoever decided."""
-    usable: bool
-    """Whether it can be approved at all."""
-    definition: str
-    """Characters that nobody can see are written out."""
 
-
+@describe_record(ChangedFile)
 class FileChange(ResponseModel):
     """A file beside a skill that is other than it was."""
-
-    path: str
-    change: str
-    """`changed`, `new` or `gone`."""
 
 
 class SkillDiff(ResponseModel):
@@ -333,34 +295,15 @@ class MemoryLine(ResponseModel):
     """Living ones."""
 
 
+@describe_record(Block)
 class BlockOut(ResponseModel):
     """A labelled text of core memory, as it stands in every prompt."""
 
-    label: str
-    text: str
-    limit_chars: int
-    version: int
-    """Of the artifact that holds it; 0 if nothing was ever written."""
-    ref: str
-    missing: str
-    """Why the text cannot be read; empty if it can."""
 
-
+@describe_record(Entry, without=("embedder", "embedding", "pruned"))
 class MemoryEntry(ResponseModel):
     """One entry of long-term memory."""
 
-    id: str
-    text: str
-    tick: int
-    """When it was written, in microseconds."""
-    tags: list[str]
-    importance: float
-    """From 0 to 1."""
-    speaker: str
-    date: str
-    trust: str
-    run_id: str | None
-    """The run that wrote it; null for people."""
     deduplicated: bool = False
     """It was known already: this is the entry that says so."""
 
@@ -376,29 +319,14 @@ class MemoryShown(ResponseModel):
     """Give it as `after` for more entries; null at the end."""
 
 
+@describe_record(Found)
 class HitOut(ResponseModel):
     """Something that a search found."""
 
-    where: str
-    """`core:<label>`, `scratchpad` or `long-term`."""
-    text: str
-    score: float
-    """Comparable among hits of one place only."""
-    id: str
-    trust: str
 
-
+@describe_record(Change)
 class MemoryChange(ResponseModel):
     """One change of a memory, which can be taken back."""
-
-    id: int
-    kind: str
-    summary: str
-    at_us: int
-    by: str
-    run_id: str | None
-    undone_by: int | None
-    """The change that took it back."""
 
 
 class EntryNew(RequestBody):

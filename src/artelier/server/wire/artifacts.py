@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artelier.artifacts import Access, AccessPrices, Artifact
-from artelier.artifacts.content import Content, encode_content, media_of
+from artelier.artifacts.content import Content, JsonDifference, encode_content, media_of
+from artelier.artifacts.invocation_store import InvocationOutcome
+from artelier.artifacts.queries import Lineage, Summary, VersionInfo
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.server.wire.base import Id, Page, RequestBody, ResponseModel
+from artelier.server.wire.base import Id, Page, RequestBody, ResponseModel, describe_record
 
 _OTHERS = {
     "private": "Nobody else may read, invoke or change it.",
@@ -105,21 +107,13 @@ class PriceList(ResponseModel):
     """Per prompt that contains it."""
 
 
+@describe_record(Summary)
 class ArtifactLine(ResponseModel):
     """An artifact without its content."""
 
-    id: str
-    kind: str
-    version: int
-    creator: str
-    owner: str
     access: AccessPolicy | None
     """Null if what is stored cannot be read; then nobody but the owner can mend it."""
     prices: PriceList
-    size_bytes: int
-    created_us: int
-    """Of version 1; in a world the tick."""
-    written_us: int
 
 
 class ArtifactsPage(Page[ArtifactLine]):
@@ -207,27 +201,17 @@ class Paid(RequestBody):
     """Scrip that the reader agrees to pay."""
 
 
+@describe_record(VersionInfo)
 class ArtifactVersion(ResponseModel):
     """One entry of a history."""
 
-    version: int
-    writer: str
-    """Who wrote it: `user:<name>`, `operator`, or a principal."""
-    written_us: int
     media: Media
-    size_bytes: int
-    run_id: str | None
-    step: str | None
-    pruned: bool
-    """Its content can no longer be read."""
 
 
+@describe_record(JsonDifference)
 class JsonChange(ResponseModel):
     """One difference of JSON content."""
 
-    path: str
-    """JSON pointer; empty is the whole."""
-    op: Literal["add", "remove", "replace"]
     before: Any = None
     after: Any = None
 
@@ -243,14 +227,9 @@ class ArtifactDiff(ResponseModel):
     changes: list[JsonChange]
 
 
+@describe_record(Lineage)
 class ArtifactLineage(ResponseModel):
     """One step in both directions."""
-
-    id: str
-    sources: list[str]
-    """Refs that versions of it came from, oldest first."""
-    derived: list[str]
-    """Refs of what came from it, as far as people may read them."""
 
 
 class Allowed(ResponseModel):
@@ -297,16 +276,9 @@ class Invocation(RequestBody):
     """Scrip that the caller agrees to pay."""
 
 
+@describe_record(InvocationOutcome, without=("wall",))
 class InvocationResult(ResponseModel):
     """The result of a call."""
-
-    result: Any
-    version: int
-    price: int
-    """Scrip that went to the owner."""
-    payer: str
-    calls: int
-    """Calls of helpers within it."""
 
 
 def content_of(content: Content, media: Media | None) -> Content:

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from typing import Annotated, Any, Generic, Literal, TypeVar
+import sys
+from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 
 def schema_title(model: type) -> str:
@@ -41,6 +59,85 @@ class ResponseBody(BaseModel):
     """A response: what a newer kernel knows besides is let through."""
 
     model_config = ConfigDict(extra="allow", model_title_generator=schema_title)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+_MODELS: dict[object, type[BaseModel]] = {}
+"""The model of each record that has one."""
+
+
+def describe_record(record: type, *, without: Collection[str] = ()) -> Callable[[type[Model]], type[Model]]:
+    """Give a model the fields of a record, with the types and docstrings that stand there.
+
+    A field that the model declares replaces that of the record, or comes after all of them. Models of
+    records inside a record are defined before it. Where a docstring says None, JSON has null.
+    """
+
+    def build(model: type[Model]) -> type[Model]:
+        own = {name: model.model_fields[name] for name in model.__annotations__ if name in model.model_fields}
+        inherited = cast("type[BaseModel]", model.__bases__[0]).model_fields
+        texts = _docstrings(record)
+        fields: dict[str, Any] = {
+            name: (_as_json(hint), Field(description=texts.get(name)))
+            for name, hint in get_type_hints(record, include_extras=True).items()
+            if name not in without and (name in own or name not in inherited)
+        }
+        fields |= {name: (field.annotation, field) for name, field in own.items()}
+        made = cast(
+            "type[Model]",
+            create_model(
+                model.__name__,
+                __base__=model.__bases__,
+                __config__=ConfigDict(use_attribute_docstrings=False),
+                __doc__=model.__doc__,
+                __module__=model.__module__,
+                **fields,
+            ),
+        )
+        # The search for docstrings is slow, and would find nothing more; below this class it does.
+        made.model_config["use_attribute_docstrings"] = model.model_config.get(
+            "use_attribute_docstrings", False
+        )
+        _MODELS[record] = made
+        return made
+
+    return build
+
+
+def _as_json(hint: Any) -> Any:
+    """Return the type of a field as JSON has it: a model for a record, a list for a tuple."""
+    if hint in _MODELS:
+        return _MODELS[hint]
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal or not args:
+        return hint
+    if origin is tuple or origin is NotRequired:
+        return list[_as_json(args[0])] if origin is tuple else _as_json(args[0])
+    if origin is Annotated:
+        return Annotated[_as_json(args[0]), *args[1:]]
+    inner = tuple(map(_as_json, args))
+    if origin is Union or origin is UnionType:
+        return Union[inner]  # noqa: UP007 - of as many types as there are
+    generic: Any = dict if origin is Mapping else origin
+    return generic[inner]
+
+
+def _docstrings(record: type) -> dict[str, str]:
+    """Return the text below each field of a record, those of its parents included."""
+    found: dict[str, str] = {}
+    for parent in cast("tuple[Any, ...]", getattr(record, "__orig_bases__", record.__bases__)):
+        if inspect.isclass(parent) and parent.__module__.startswith("artelier."):
+            found |= _docstrings(parent)
+    # Only the class is parsed: `inspect.getsource` of a class would parse its whole module each time.
+    source = inspect.getsource(sys.modules[record.__module__])
+    lines = re.search(rf"^class {record.__name__}\b.*?(?=^[\w@#]|\Z)", source, re.M | re.S)
+    assert lines is not None, f"{record} stands in no file"
+    for field, below in pairwise(cast("ast.ClassDef", ast.parse(lines[0]).body[0]).body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                text = inspect.cleandoc(str(below.value.value))
+                found[field.target.id] = re.sub(r"\bNone\b", "null", text)
+    return found
 
 
 class FaultOut(ResponseModel):

@@ -6,7 +6,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel
+from artelier.chat.chat_file import ChatFileContents
+from artelier.chat.queries.chats import BranchReport, SessionReport
+from artelier.chat.session.deletion import Deleted
+from artelier.chat.session.edits import Found
+from artelier.chat.session.impersonation import DraftedWords
+from artelier.chat.session.operation_trial import OperationTrial
+from artelier.chat.session.settings import QuickReply, StoredChatSettings
+from artelier.operations.kinds.contract import Problem
+from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel, describe_record
 
 
 class ProfileLine(ResponseModel):
@@ -42,13 +50,12 @@ class ProfileShown(ResponseModel):
     profile: dict[str, Any]
 
 
+@describe_record(Problem)
 class Mistake(ResponseModel):
     """Something wrong with a profile."""
 
     path: str
     """Such as `operations[3].params.effects[0].tag`; empty for the whole."""
-    code: str
-    message: str
 
 
 class Validated(ResponseModel):
@@ -143,52 +150,28 @@ class ChatLine(ResponseModel):
     archived: bool = False
 
 
+@describe_record(QuickReply)
 class QuickReplyShown(ResponseModel):
     """Words that a person says at one press."""
 
-    label: str
-    text: str
 
-
+@describe_record(StoredChatSettings, without=("principal",))
 class ChatSettings(ResponseModel):
     """The settings of a chat."""
 
-    model: str
-    profile: str
-    """`id` for the newest version at each turn, or `id@version`; empty for plain main calls."""
-    user: dict[str, Any]
-    char: dict[str, Any]
-    """The character; of a group the one that begins."""
     group: list[dict[str, Any]] = []
     """The characters of a chat with several; empty for one alone."""
     speaks: Speaks = "list"
     """How the next speaker of a group is chosen."""
-    system: str
     note: dict[str, Any] = {}
     """The author's note `{prompt, depth, role}`; empty for none."""
     quick_replies: list[QuickReplyShown] = []
     """Words that are said at one press."""
-    lorebooks: list[str]
-    params: dict[str, Any]
-    history_max: int
-    deadline_ms: int
-    """Of each run; 0 for none."""
 
 
+@describe_record(BranchReport)
 class Branch(ResponseModel):
     """A branch of a chat."""
-
-    name: str
-    origin: str
-    """The branch that it was made of; empty for the first."""
-    run_id: str
-    """The newest run; empty before the first."""
-    status: str
-    """Of that run, or `asked` if it never began."""
-    turn: int
-    """Number of the newest turn."""
-    is_current: bool
-    made_us: int
 
 
 class TextPart(ResponseModel):
@@ -273,14 +256,9 @@ class Feed(ResponseModel):
     entries: list[FeedEntry]
 
 
+@describe_record(SessionReport)
 class ProfileSessionOut(ResponseModel):
     """A session of the chat's profile: artifacts of its own."""
-
-    session_id: str
-    runs: int
-    begun_us: int | None
-    used_us: int | None
-    is_current: bool
 
 
 class ChatShown(ResponseModel):
@@ -420,12 +398,9 @@ class Impersonating(OnBranch):
     params: ParamsIn = ParamsIn()
 
 
+@describe_record(DraftedWords)
 class DraftShown(ResponseModel):
     """What the model would have the person say; nobody has said it."""
-
-    text: str
-    run_id: str
-    cost_microusd: int
 
 
 class OperationAgain(RequestBody):
@@ -440,54 +415,19 @@ class OperationAgain(RequestBody):
     """As the profile has it now, not as the turn had it."""
 
 
+@describe_record(OperationTrial)
 class OperationTrialShown(ResponseModel):
     """What an operation has come to that was run again."""
 
-    run_id: str
-    """The run of its own that it was."""
-    operation_id: str
-    hook: str
-    is_current: bool
-    status: str
-    code: str
-    reason: str
-    message: str
-    """The error in full."""
-    value: Any
-    effects: list[dict[str, Any]]
-    """What it would change; nothing was."""
-    scope: dict[str, Any]
-    """The names that it saw."""
-    cost_microusd: int
 
-
+@describe_record(Deleted)
 class DeletedTurns(ResponseModel):
     """The extent of a deletion."""
 
-    turns: int
-    """Turns, or replies, that are gone."""
-    derived_runs: list[str]
-    """Runs that made the words, and later ones that were shown them."""
-    erased_runs: list[str]
-    """Those of them whose record held the words, and is gone."""
-    derived_artifacts: list[str]
-    """Artifacts of the chat whose values were made then, and stay because later turns stand on them."""
-    is_erased: bool
-    """Whether the words are gone; false for a chat from before each message had a key."""
-    is_cleaned: bool
-    """Whether no byte of them is left in the file; else `artelier gc` takes them out."""
 
-
+@describe_record(Found)
 class FoundMessageOut(ResponseModel):
     """A message that a search has found."""
-
-    turn: int
-    variant: int
-    """0 for the person's words."""
-    role: str
-    text: str
-    """The words around the place."""
-    at_us: int
 
 
 class FoundMessages(ResponseModel):
@@ -567,12 +507,6 @@ class ForeignFileTaken(ResponseModel):
     """What was changed, left out, or is kept without being followed."""
 
 
+@describe_record(ChatFileContents)
 class CarriedChat(ResponseModel):
     """The content of an imported chat file."""
-
-    chat_id: str
-    runs: list[str]
-    profiles: list[str]
-    events: int
-    blobs: int
-    sha256: str

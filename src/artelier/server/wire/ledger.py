@@ -7,34 +7,24 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.kernel.policy import GRANT_CHARS_MAX
-from artelier.server.wire.base import RequestBody, ResponseModel
+from artelier.kernel.queries.reports import PostingRow, SpendingRow
+from artelier.kernel.queries.tenants import RateRow
+from artelier.kernel.rates import QuotaUse
+from artelier.ledger.queries import AccountRow, AssetSum, LimitRow
+from artelier.server.wire.base import RequestBody, ResponseModel, describe_record
 
 GRANTS_MAX = 200
 Grant = Annotated[str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
+@describe_record(AccountRow)
 class Account(ResponseModel):
     """The balance of an account."""
 
-    space: str
-    """`main`, or `world:<id>`."""
-    account: str
-    asset: str
-    """`usd` (in micro-dollars) or `scrip`."""
-    balance: int
-    """Negative for sources and mints, by what they have issued."""
 
-
+@describe_record(AssetSum)
 class Sum(ResponseModel):
     """All accounts of an asset together."""
-
-    space: str
-    asset: str
-    accounts: int
-    sum: int
-    """Zero: each transfer has two sides."""
-    issued: int
-    """What sources and mints have put into circulation."""
 
 
 class Sums(ResponseModel):
@@ -44,39 +34,14 @@ class Sums(ResponseModel):
     conserved: bool
 
 
+@describe_record(PostingRow)
 class PostingLine(ResponseModel):
     """Money that went from one account to another."""
 
-    position: int
-    """Of its event in the log."""
-    space: str
-    stream: str
-    seq: int
-    kind: str
-    at_us: int
-    """In a world the tick."""
-    actor: str
-    step: str
-    """Key of the step of a run; empty for none."""
-    source: str
-    target: str
-    asset: str
-    amount: int
 
-
+@describe_record(SpendingRow)
 class Spent(ResponseModel):
     """The spending of one agent on one model in one day."""
-
-    agent: str
-    """Empty for runs of no agent."""
-    model: str
-    """Empty for what tools have cost."""
-    day_us: int
-    """Beginning of the day, UTC."""
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_microusd: int
 
 
 class Spending(ResponseModel):
@@ -89,41 +54,19 @@ class Spending(ResponseModel):
     """Whether there are more rows than these."""
 
 
+@describe_record(LimitRow)
 class Limit(ResponseModel):
     """A limit and what of it is used."""
 
-    scope: str
-    unit: str
-    """`usd` (micro-dollars), `tokens`, `steps` or `ms`."""
-    cap: int | None
-    """Null: only counted."""
-    reserved: int
-    used: int
 
-
+@describe_record(RateRow)
 class RateShown(ResponseModel):
     """The rate limit of a tenant for a provider, or for models that match a pattern; null means no limit."""
 
-    name: str
-    """A provider such as `openai`, or a pattern such as `openai:gpt-5*`."""
-    requests: int | None
-    """In any minute."""
-    tokens: int | None
-    """In any minute, input and output."""
 
-
+@describe_record(QuotaUse)
 class QuotasShown(ResponseModel):
     """The tenant's quotas on this server."""
-
-    stored_bytes: int
-    """Of its content, by now."""
-    stored_bytes_max: int
-    streams_max: int
-    """Live streams at one time."""
-    ticks_max: int
-    """Of a world, in one request."""
-    uploads_max: int
-    """At one time."""
 
 
 class TenantShown(ResponseModel):

@@ -6,99 +6,49 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from artelier.artifacts.groups.membership import SharedItem
 from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Plan, Ref, Text
-from artelier.missions.membranes import NAME_CHARS_MAX
+from artelier.missions.membranes import NAME_CHARS_MAX, MembraneView
+from artelier.missions.reports import (
+    JudgedOutput,
+    MissionDetail,
+    MissionEstimate,
+    MissionReport,
+    TaskDetail,
+    TaskIteration,
+    TaskReport,
+)
 from artelier.server.wire.agents import MissionAgent
-from artelier.server.wire.base import Id, Micro, ParamsIn, RequestBody, ResponseModel
-from artelier.server.wire.runs import ApprovalOut, UsageOut
+from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel, describe_record
+from artelier.server.wire.runs import ApprovalOut
 
 
+@describe_record(JudgedOutput)
 class Judgement(ResponseModel):
     """A person's judgement of an output."""
 
-    output: str
-    """Ref with its version."""
-    accepted: bool
-    by: str
-    at_us: int
-    note: str
 
-
+@describe_record(TaskReport)
 class TaskLine(ResponseModel):
     """A task of a list."""
 
-    id: str
-    """Also that of the run that works on it."""
-    goal: str
     status: str
     """`pending`, `active`, `blocked`, `done` (a passed evaluation or a person says so), `failed` or
     `cancelled`."""
     reason: str | None
     """Why it failed or is blocked, as a code such as `max_iterations`."""
-    blocked_by: str | None
-    """The input or task that is missing."""
     mission: str | None
-    assigned_agent_id: str | None
-    parent: str | None
-    """The task that delegated this one."""
-    origin: str | None
-    """The task that this one is a fork of: it counts for no goal."""
-    inputs: list[str]
-    depends_on: list[str]
-    outputs: list[str]
-    """Refs with versions."""
-    judged: list[Judgement]
-    """By people, oldest first; the newest holds."""
-    iteration_count: int
-    max_iterations: int
-    """As its definition says; each time that it is tried again, as many more."""
-    last_iteration: int
-    """The last iteration that it may have: `max_iterations` after those before it was last tried again."""
-    run_status: str | None
-    """null before its run has begun."""
-    cost_microusd: Micro
-    created_us: int
-    changed_us: int
 
 
+@describe_record(TaskIteration)
 class Iteration(ResponseModel):
     """One iteration: its decision, and the result."""
 
-    iteration: int
-    """Counted from 1."""
-    at_us: int
-    action: str
-    reason: str
-    tool: str | None
-    decision: Any
-    """The whole decision as the model gave it."""
-    step: str
-    """Key of the step that acted; the decision's own is `c<n>/decision`."""
-    artifact: str | None
-    """Ref of what was made."""
-    is_error: bool
-    code: str
-    passed: bool | None
-    """Of the evaluation; null without one."""
-    verdict: Any
-    """Criteria with evidence, checks, faults, and `advice`: what rules have found, and the judge's answer."""
-    void: str
-    """Why a verdict does not count; empty if it does."""
-    steering: str | None
-    """Ref of the steering that was in force."""
 
-
+@describe_record(TaskDetail)
 class TaskShown(TaskLine):
     """A task with its definition and its iterations."""
 
-    message: str
-    """Why it failed or is blocked, in words; empty if `reason` says all."""
-    success_criteria: str
-    checks: list[Any]
-    only_checks: bool
-    version: int
-    """Of its definition."""
-    iterations: list[Iteration]
     approvals: list[ApprovalOut]
     """What its run asks people."""
 
@@ -169,13 +119,10 @@ PlanShown = Annotated[Plan | None, WrapValidator(_readable)]
 Usd = Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such as 0.60.")]
 
 
+@describe_record(MissionEstimate)
 class Estimate(ResponseModel):
     """The cost of a plan if each task needs all its iterations."""
 
-    calls: int
-    """Of models."""
-    cost_microusd: int | None
-    """null if a model's price is not known."""
     is_limit: bool = False
     """Whether it is enforced: then the plan costs that at most, else about that."""
 
@@ -195,62 +142,27 @@ class Planned(ResponseModel):
     estimate: Estimate | None = None
 
 
+@describe_record(MissionReport)
 class MissionLine(ResponseModel):
     """A mission of a list."""
 
-    id: str
     goal: str | None
-    status: str
-    """Of its run; once that has ended, of its tasks."""
     reason: str | None
     model: str | None
-    launched_us: int | None
-    """null: nobody has launched it yet."""
     started_us: int | None
-    ended_us: int | None
-    tasks: int
-    done: int
-    """Of the tasks."""
-    cost_microusd: Micro
 
 
+@describe_record(MissionDetail)
 class MissionShown(ResponseModel):
     """A mission with all that belongs to it."""
 
-    id: str
     goal: str | None
-    status: str
-    """Of its run; once that has ended, of its tasks: `completed` if all are done, `running` or `pending` if
-    one is worked on again, else `failed`, `blocked` if nothing failed and something is missing, or
-    `cancelled`."""
-    run_status: str
-    """Pause, resume, stop and cancel are verbs of runs."""
     reason: str | None
-    message: str
-    """Why it failed, in words."""
     model: str | None
-    workspace: str
-    """Folder that its tools work on; empty for none."""
     plan: PlanShown
-    estimate: Estimate | None
-    edited: bool
-    """Whether a person changed the plan before its launch."""
-    planned_us: int | None
-    launched_us: int | None
     started_us: int | None
-    ended_us: int | None
     agents: list[MissionAgent]
-    tasks: list[TaskLine]
     membranes: list[MembraneLine]
-    cost_microusd: Micro
-    usage: UsageOut
-    budget_microusd: int | None
-    """Its cap; null for none."""
-    outputs: list[str]
-    """Refs of what it came to."""
-    text: str
-    artifact: str | None
-    """Ref of its main result."""
     approvals: list[ApprovalOut]
     """What it and its tasks ask."""
 
@@ -388,30 +300,15 @@ class SteeringPatch(RequestBody):
     """Refused with 409 if somebody has changed it since."""
 
 
+@describe_record(MembraneView)
 class MembraneLine(ResponseModel):
     """A membrane of a list."""
 
-    id: str
-    name: str
-    version: int
-    members: list[str]
-    """Agents."""
-    shared_count: int
-    steering: str | None
-    """Id of its steering; null if nobody has steered it."""
-    budget_usd: str | None
-    """Of all members' work together; null for none."""
-    used_microusd: Micro
-    """What counts against the budget by now."""
 
-
+@describe_record(SharedItem)
 class Shared(ResponseModel):
     """An artifact that the members may read."""
 
-    id: str
-    kind: str
-    version: int
-    owner: str
     title: str | None = None
 
 

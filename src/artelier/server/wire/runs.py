@@ -6,15 +6,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from artelier.server.wire.base import RequestBody, ResponseBody, ResponseModel
+from artelier.kernel.history.comparison import HistoryPlace, RunComparison, RunTotals, SharedHistory
+from artelier.kernel.prompt.part_records import DroppedRecord
+from artelier.kernel.queries.reports import StepCost, StepReport, TokenUse
+from artelier.server.wire.base import RequestBody, ResponseBody, ResponseModel, describe_record
 
 
+@describe_record(TokenUse)
 class UsageOut(ResponseBody):
     """Tokens of models."""
 
     input_tokens: int = Field(description="Includes those from the cache.")
-    cached_input_tokens: int
-    output_tokens: int
 
 
 class RunOut(ResponseBody):
@@ -104,14 +106,11 @@ class RunTree(RunOut):
     children: list[RunTree]
 
 
+@describe_record(StepReport)
 class Step(BaseModel):
     """One journaled operation of a run."""
 
-    key: str
-    kind: str
-    status: str
     requested_seq: int | None
-    completed_seq: int | None
     error: str | None = Field(description="Of a failed undoing: why what it was to undo still stands.")
 
 
@@ -146,20 +145,9 @@ class ApprovalList(BaseModel):
     next: None = None
 
 
+@describe_record(StepCost)
 class StepCostOut(ResponseBody):
     """The cost of one model step."""
-
-    key: str
-    input_tokens: int
-    cached_input_tokens: int
-    output_tokens: int
-    cost_microusd: int
-    """Of all its attempts."""
-    price_known: bool
-    estimated: bool
-    """Whether tokens and cost are an estimate, since the provider did not say what was used."""
-    suspicious: bool
-    """Whether the provider claims more than ten times the tokens that the request allows."""
 
 
 class Cost(ResponseBody):
@@ -188,12 +176,9 @@ class SectionOut(ResponseModel):
     messages: int = Field(description="How many messages it gave; 0 if it added text to another's.")
 
 
-class Dropped(BaseModel):
+@describe_record(DroppedRecord)
+class Dropped(ResponseModel):
     """A part that was left out."""
-
-    tag: str
-    why: str
-    tokens: int
 
 
 class ManifestOut(ResponseModel):
@@ -234,18 +219,14 @@ class PromptDiff(BaseModel):
     diff: str = Field(description="A unified diff of both requests as text.")
 
 
+@describe_record(HistoryPlace)
 class RunPlace(BaseModel):
     """An event of a run."""
 
-    run: str
-    seq: int
 
-
+@describe_record(SharedHistory)
 class SharedHistoryOut(ResponseModel):
     """The history that two runs share by reference."""
-
-    events: int
-    upto: RunPlace | None
 
 
 class DivergenceOut(ResponseModel):
@@ -263,26 +244,19 @@ class DivergenceOut(ResponseModel):
     at_b: RunPlace | None
 
 
+@describe_record(RunTotals)
 class RunTotalsOut(ResponseBody):
     """The status and totals of a compared run."""
 
-    status: str
     reason: str | None
-    steps: int
-    usage: UsageOut
-    cost_microusd: int
 
 
+@describe_record(RunComparison)
 class RunDiff(BaseModel):
     """Two runs side by side."""
 
-    run_a: str
-    run_b: str
-    shared: SharedHistoryOut
     equal_steps: int = Field(description="Found equal after what is shared.")
     first_divergence: DivergenceOut | None
-    a: RunTotalsOut
-    b: RunTotalsOut
 
 
 class Effect(BaseModel):

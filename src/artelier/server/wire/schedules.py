@@ -6,80 +6,33 @@ from typing import Literal
 
 from pydantic import Field
 
+from artelier.agents.schedules.queries import FiredSchedule, FiringView, ScheduleView
 from artelier.missions.definition import Text
-from artelier.server.wire.base import Micro, RequestBody, ResponseModel
+from artelier.server.wire.base import RequestBody, ResponseModel, describe_record
 
 Overlap = Literal["skip", "queue", "cancel_running", "allow"]
 CatchUp = Literal["one", "none"]
 
 
+@describe_record(FiringView)
 class Firing(ResponseModel):
     """One time of a schedule, or one that a person asked for, and its run."""
 
-    run_id: str
-    due_us: int
-    fired_us: int
-    by: str
-    """`schedule:<name>`, or who asked for it."""
-    asked: bool
-    """Whether a person asked for it."""
-    missed: int
-    """Times before it that passed while nobody drove runs."""
     status: str
     """Of its run; `pending` until that has begun."""
-    reason: str | None
-    """Why it failed or waits, as a code."""
-    message: str | None
-    """Why its run could not be started, in words."""
-    is_open: bool
-    """Whether it has not ended."""
-    is_begun: bool
-    """Whether its run is there to be looked at."""
-    cost_microusd: Micro
-    ended_us: int | None
 
 
+@describe_record(ScheduleView)
 class ScheduleLine(ResponseModel):
     """A schedule of a list."""
 
-    id: str
-    """Its name; its runs are called `<name>/<time in UTC>`."""
     status: Literal["active", "paused"]
-    reason: str | None
-    """`failures` if it paused itself."""
-    cron: str | None
-    """Five fields; null with an interval."""
-    timezone: str | None
-    """Of the cron line."""
-    every: str | None
-    """Such as `1h30m`; null with a cron line."""
-    loop: str
-    """What drives its runs: `mission` by a plan, `agent` alone, or one of a program."""
-    goal: str
-    model: str
-    workspace: str | None
     budget_usd: str | None
     """Most that each run may spend."""
     overlap: Overlap
     """What becomes of a time while an earlier run has not ended."""
     catch_up: CatchUp
     """What becomes of times that passed while nobody drove runs."""
-    max_failures: int
-    """So many in a row pause it; 0: none do."""
-    failures: int
-    """In a row, up to now."""
-    firings: int
-    skipped: int
-    last_skip: str | None
-    """Why the last time was skipped: `overlap`, `queue_full`, `missed`, `run_exists` or `too_many`."""
-    next_due_us: int | None
-    """null while it is paused."""
-    queued_us: int | None
-    """The time that waits for an earlier run to end."""
-    last_run: Firing | None
-    created_us: int
-    created_by: str
-    changed_us: int
 
 
 class ScheduleShown(ScheduleLine):
@@ -89,13 +42,9 @@ class ScheduleShown(ScheduleLine):
     """Newest first."""
 
 
+@describe_record(FiredSchedule)
 class Fired(ResponseModel):
     """The result of firing a schedule by hand."""
-
-    id: str
-    run_id: str | None
-    """null if it waits for an earlier run."""
-    queued: bool
 
 
 class Removed(ResponseModel):

@@ -6,7 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from artelier.server.wire.base import FaultOut, Page, RequestBody, ResponseModel
+from artelier.server.wire.base import FaultOut, Page, RequestBody, ResponseModel, describe_record
+from artelier.world.figures.metrics import TickPrice
+from artelier.world.queries.market import OfferRow
+from artelier.world.queries.reports import WorldEventRow
+from artelier.world.queries.worlds import AgentStanding, ListedWorld
 
 TICKS_AT_ONCE = 100
 """That one request waits for."""
@@ -14,18 +18,9 @@ TICKS_MAX = 1_000_000
 TOML_CHARS_MAX = 1_000_000
 
 
+@describe_record(ListedWorld)
 class WorldLine(ResponseModel):
     """A world of a list."""
-
-    id: str
-    tick: int
-    """That passed last; 0 before the first."""
-    seed: int
-    paused: bool
-    parent: str | None
-    """The world that it is a fork of."""
-    forked_at: int | None
-    agents: int
 
 
 class WorldsPage(Page[WorldLine]):
@@ -130,35 +125,14 @@ class WorldInjection(RequestBody):
     """Agents that learn of it: else all."""
 
 
+@describe_record(AgentStanding)
 class WorldAgent(ResponseModel):
     """The state of an agent in a world."""
 
-    id: str
-    balance: int
-    owns: int
-    """Artifacts."""
-    state: str | None
-    """Of its workflow; null without one."""
-    ticks_in_state: int
-    failures: int
-    last_tick: int | None
-    last_action: str | None
-    last_ok: bool | None
-    last_source: str | None
-    """What decided: a policy, a reflex, a workflow, a model."""
 
-
+@describe_record(TickPrice)
 class PriceFigures(ResponseModel):
     """The prices paid for one kind of artifact, sold in one way."""
-
-    kind: str
-    sells: str
-    """`ownership`, `copy` or `licence` of an offer; `invoke`, `read` or `include` of a paid use."""
-    trades: int
-    volume: int
-    low: int
-    median: float
-    high: int
 
 
 class TickFigures(ResponseModel):
@@ -200,36 +174,14 @@ class WorldMetrics(ResponseModel):
     """Give it as `from_tick` for more; null at the newest tick."""
 
 
+@describe_record(OfferRow)
 class OfferOut(ResponseModel):
     """Something that is for sale, or was."""
 
-    offer: str
-    artifact: str
-    version: int
-    kind: str
-    seller: str
-    price: int
-    sells: str
-    to: str
-    """The only one who may buy; empty for anyone."""
-    uses: int | None
-    ticks: int | None
-    royalty_percent: int
-    made: int
-    status: str
-    buyer: str | None
-    closed: int | None
-    sold: int
 
-
+@describe_record(WorldEventRow)
 class WorldEvent(ResponseModel):
     """An event of a world with what was said in it."""
-
-    seq: int
-    tick: int
-    kind: str
-    actor: str
-    data: dict[str, Any]
 
 
 class Market(ResponseModel):

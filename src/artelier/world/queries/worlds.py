@@ -45,9 +45,11 @@ class ListedWorld(msgspec.Struct, frozen=True):
 
     id: str
     tick: int
+    """That passed last; 0 before the first."""
     seed: int
     paused: bool
     parent: str | None
+    """The world that it is a fork of."""
     forked_at: int | None
     agents: int
 
@@ -137,12 +139,14 @@ class AgentStanding(msgspec.Struct, frozen=True):
     owns: int
     """Artifacts."""
     state: str | None
+    """Of its workflow; None without one."""
     ticks_in_state: int
     failures: int
     last_tick: int | None
     last_action: str | None
     last_ok: bool | None
     last_source: str | None
+    """What decided: a policy, a reflex, a workflow, a model."""
 
 
 class JoinedAgent(NamedTuple):
