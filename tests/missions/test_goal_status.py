@@ -17,7 +17,9 @@ from artelier.errors import Conflict
 from artelier.missions.status import TaskStatus, goal_status
 from artelier.tools.built_in import ask_tool
 from tests.missions.mission_stage import (
+    ASK,
     FORK,
+    LINE,
     MISSION,
     Team,
     asking,
@@ -28,7 +30,7 @@ from tests.missions.mission_stage import (
     replayed,
     statuses,
 )
-from tests.missions.task_stage import DONE, THINK, approve, decide, play, reject, write
+from tests.missions.task_stage import DONE, THINK, approve, decide, play, reject, text_of, write
 
 FINAL = ("completed", "failed", "cancelled")
 tasks = st.lists(st.sampled_from([one.value for one in TaskStatus]), min_size=1, max_size=6)
@@ -242,5 +244,32 @@ def test_a_mission_does_not_work_on_the_forks_of_its_tasks(tmp_path: Path) -> No
             assert (result.status, list(result.output["tasks"])) == ("completed", ["m1/a", "m1/end"])
             assert (await desk.show(name))["status"] == "pending"
             assert (await replayed(kernel, "acme")).status == "completed"
+
+    play(scenario())
+
+
+def test_a_fork_is_worked_on_beside_its_mission_whose_agents_do_not_see_what_it_makes(tmp_path: Path) -> None:
+    scripts = {"letter": [ASK, write("Out letter")]}
+    team = Team(LINE, scripts=scripts)
+
+    async def scenario() -> None:
+        with opened(tmp_path, team, tools=[ask_tool()]) as kernel:
+            desk = kernel.for_tenant("acme")
+            await ready(desk)
+            await desk.drive_mission(MISSION, on_wait="return")
+            name = await desk.fork("m1/figures", at=3)
+            made = await desk.tasks.start(name)
+            judged = await desk.tasks.judge(name, accepted=False, by="user:kim")
+            again = await desk.tasks.retry(name, by="user:kim")
+            before = len(team.requests)
+            await desk.approve("m1/letter", by="user:kim")
+            result = await desk.drive_mission(MISSION)
+
+            assert (made.status, judged["status"], again["status"]) == ("completed", "failed", "active")
+            assert judged["outputs"] == [f"forks/{name}/m1/out-figures@1"]
+            assert result.status == "completed"
+            asked = [text_of(request) for request in team.requests[before:]]
+            assert any("m1/out-figures@1" in text for text in asked)
+            assert not any("forks/" in text for text in asked)
 
     play(scenario())

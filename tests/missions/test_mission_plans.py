@@ -291,6 +291,7 @@ def test_a_fork_works_before_the_launch_and_is_refused_after_it(tmp_path: Path) 
                 f"{fork}/letter",
             ]
 
+            assert any(f"- forks/{fork}/out-figures@1" in text_of(one) for one in team.requests)
             (written,) = (await desk.mission(fork))["outputs"]
             home = await desk.adopt(written, principal="m1/by-letter")
             assert (written, home.id, home.version) == (f"forks/{fork}/out-letter@1", "m1/out-letter", 2)

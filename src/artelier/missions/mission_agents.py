@@ -177,9 +177,8 @@ async def run_agent(
 async def _is_ready(desk: TenantScope, task: TaskReport) -> bool:
     from artelier.kernel.run.context import is_final
     from artelier.missions.queries import standing_of
-    from artelier.missions.task.task_handle import status_of_mission
 
-    mission = await status_of_mission(desk, task["mission"])
+    mission = (await standing_of(desk, task["id"])).mission_status
     if mission is not None and not is_final(mission):
         return False  # that is its mission's to decide
     standings = [await standing_of(desk, before) for before in task["depends_on"]]

@@ -314,6 +314,8 @@ class TaskStanding(NamedTuple):
     """None before its run has begun."""
     run_reason: str = ""
     mission: str = ""
+    mission_status: str | None = None
+    """Of the run of the mission that decides about it; None if none does, as about a fork."""
     agent: str = ""
     parent: str = ""
     alone: bool = False
@@ -324,13 +326,13 @@ async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
         "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, t.run_status,"
-        " t.run_reason, t.alone FROM task_status t"
+        " t.run_reason, t.alone, t.mission_status FROM task_status t"
         " WHERE t.tenant = ? AND t.task = ?",
         (desk.id, task),
     )
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
-    ended, reason, outputs, mission, agent, parent, run_status, run_reason, alone = rows[0]
+    ended, reason, outputs, mission, agent, parent, run_status, run_reason, alone, mission_status = rows[0]
     return TaskStanding(
         task=task,
         status=status_of(ended, run_status),
@@ -339,6 +341,7 @@ async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
         run_status=run_status,
         run_reason=run_reason or "",
         mission=mission,
+        mission_status=mission_status,
         agent=agent,
         parent=parent,
         alone=bool(alone),

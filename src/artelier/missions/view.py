@@ -33,7 +33,7 @@ ACCEPTED, REJECTED = "accepted", "rejected"
 PUBLISHED = (
     """CREATE TEMP VIEW IF NOT EXISTS task_status AS
         SELECT t.*, r.stream_id AS run_row, r.status AS run_status, r.reason AS run_reason,
-            r.origin AS run_origin, m.status AS mission_status,
+            r.origin AS run_origin, CASE WHEN r.origin IS NULL THEN m.status END AS mission_status,
             CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status = 'cancelled') THEN 'cancelled'
                 WHEN t.ended <> '' THEN t.ended
                 WHEN r.status IS NULL THEN 'pending'
@@ -47,7 +47,8 @@ PUBLISHED = (
 )
 """The published view of tasks: a row per task with the statuses of its run and its mission; `run_row` is null
 before its run has begun, `status` is what `status.status_of` says, and `is_own` tells whether the goal of its
-mission is made of it: not of what a task has delegated, nor of forks, which ask what would have been."""
+mission is made of it: not of what a task has delegated, nor of forks, which ask what would have been. No
+mission decides about forks: they have no `mission_status`."""
 
 missions_view = View(
     name="missions",

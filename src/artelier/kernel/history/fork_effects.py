@@ -87,9 +87,23 @@ def plain_ref(ref: str) -> str:
     return ref
 
 
+FORKS = "forks/"
+"""What ids of artifacts begin with that forks have written."""
+
+
 def fork_folder(run_id: str) -> str:
     """Return what ids of a fork's artifacts begin with."""
-    return f"forks/{id_part(run_id)}"
+    return f"{FORKS}{id_part(run_id)}"
+
+
+async def fork_folders(services: Services, tenant: str, run_id: str) -> list[str]:
+    """Return the folders of the forks that a run is part of, its own first; none for a run of no fork."""
+    found: list[str] = []
+    name: str | None = run_id
+    while name and (fork := await effects_of(services, tenant, name)) is not None:
+        found.append(fork.folder)
+        name = (await run_row(services.store, tenant, fork.run_id)).origin
+    return [folder for folder in found if folder]
 
 
 async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffects | None:

@@ -16,6 +16,7 @@ from artelier.context import cut
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Run
+from artelier.kernel.history.fork_effects import FORKS, fork_folders
 from artelier.kernel.run_limits import counters_of
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
@@ -100,8 +101,13 @@ def _tokens(item: dict[str, Any]) -> int:
     return estimate_tokens(item["text"])
 
 
-async def artifacts_now(desk: TenantScope, job: TaskJob, own: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what the agent's membranes share and what the task has made, newest first, with first words."""
+async def artifacts_now(
+    desk: TenantScope, job: TaskJob, own: Sequence[str], *, run_id: str
+) -> list[dict[str, Any]]:
+    """Return what the agent's membranes share and what the task has made, newest first, with first words.
+
+    What forks have made is no fact for anybody but them: `run_id` is the run that reads.
+    """
     artifacts = desk.as_principal(job.agent).artifacts
     ids = dict.fromkeys(ref.partition("@")[0] for ref in own)
     for group in await artifacts.groups_of():
@@ -110,6 +116,11 @@ async def artifacts_now(desk: TenantScope, job: TaskJob, own: Sequence[str]) -> 
         except (AccessDenied, NotFound):
             continue
         ids.update(dict.fromkeys(one.id for one in page.items))
+    if foreign := [id_ for id_ in ids if id_.startswith(FORKS)]:
+        folders = await fork_folders(desk.services, desk.id, run_id)
+        for id_ in foreign:
+            if not id_.startswith(tuple(f"{folder}/" for folder in folders)):
+                del ids[id_]
     newest = await newest_first(desk.services.store, desk.id, MAIN_SPACE, list(ids))
     found: list[dict[str, Any]] = []
     for id_ in newest[:LISTED_MAX]:
@@ -254,7 +265,10 @@ class TaskSight:
         if state.inputs:
             await self._read(state, "inputs", lambda: inputs_now(desk, job, state.inputs), key=f"{at}/inputs")
         await self._read(
-            state, "artifacts", lambda: artifacts_now(desk, job, state.refs), key=f"{at}/artifacts"
+            state,
+            "artifacts",
+            lambda: artifacts_now(desk, job, state.refs, run_id=self._run.id),
+            key=f"{at}/artifacts",
         )
         if job.memory:
             await self._read(state, "memory", lambda: memory_now(desk, job), key=f"{at}/memory")

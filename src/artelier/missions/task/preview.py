@@ -259,7 +259,8 @@ async def _preview(
     task = job.content()
     allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
     state = stand.state.replace(allowed=allowed)
-    seen = await _read_context(desk, stand, steering)
+    run_id = comes.task if comes.is_begun else job.mission
+    seen = await _read_context(desk, stand, steering, run_id=run_id)
     said = stand.messages
     conversation = (
         RangePart(conversation=CONVERSATION, start=1, end=len(said), messages=said) if said else None
@@ -287,7 +288,7 @@ async def _preview(
 
 
 async def _read_context(
-    desk: TenantScope, stand: _TaskProgress, steering: Steering | None
+    desk: TenantScope, stand: _TaskProgress, steering: Steering | None, *, run_id: str
 ) -> _PreviewReadings:
     job, state = stand.place.job, stand.state
     seen = _PreviewReadings(memory=cast("Any", await context_sources.memory_now(desk, job)))
@@ -295,7 +296,7 @@ async def _read_context(
     seen.found["budget"] = await context_sources.budget_now(desk, stand.scopes) or []
     if state.inputs:
         seen.found["inputs"] = await context_sources.inputs_now(desk, job, state.inputs)
-    seen.found["artifacts"] = await context_sources.artifacts_now(desk, job, state.refs)
+    seen.found["artifacts"] = await context_sources.artifacts_now(desk, job, state.refs, run_id=run_id)
     return seen
 
 

@@ -187,11 +187,10 @@ class Tasks:
         Errors: `NotFound`; `Conflict` while its mission is at work, and for a task that is neither.
         """
         standing = await standing_of(self._desk, id)
-        mission = await self._mission_status(standing.mission)
-        if mission is not None and not is_final(mission):
+        if standing.mission_status is not None and not is_final(standing.mission_status):
             raise Conflict(
                 f"mission {standing.mission!r} is at work and decides about its tasks itself",
-                got=mission,
+                got=standing.mission_status,
                 hint="Retry the task when the mission has ended.",
             )
         if standing.reason == DEPENDENCY_FAILED and await self._waits_in_vain(id):
@@ -305,18 +304,6 @@ class Tasks:
                 return True
         return False
 
-    async def _mission_status(self, mission: str) -> str | None:
-        return await status_of_mission(self._desk, mission)
-
-
-async def status_of_mission(desk: TenantScope, mission: str) -> str | None:
-    """Return the status of the mission's run; None for no mission."""
-    if not mission:
-        return None
-    with suppress(NotFound):
-        return (await run_row(desk.services.store, desk.id, mission)).status
-    return None
-
 
 async def worked_on(
     desk: TenantScope, task: str, *, on_wait: str = "await", params: Mapping[str, Any] | None = None
@@ -330,7 +317,7 @@ async def worked_on(
         job, above = None, ""
         if not begun:
             job = await job_of(desk, standing)
-            above = standing.mission if await status_of_mission(desk, standing.mission) else ""
+            above = standing.mission if standing.mission_status is not None else ""
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
             await drive_task(desk, task, job, on_wait=on_wait, ended_parent=above, params=params)
     return await agent_result(desk.services, desk.id, task)
@@ -342,7 +329,7 @@ async def check_start(desk: TenantScope, task: str) -> TaskStanding:
     if standing.run_status is None:
         await _check_startable(desk, standing)
     elif not is_final(standing.run_status):
-        await _check_own(desk, standing)
+        _check_own(standing)
     return standing
 
 
@@ -373,7 +360,7 @@ async def _mission_job(desk: TenantScope, mission: str) -> MissionJob | None:
 
 async def _check_startable(desk: TenantScope, standing: TaskStanding) -> None:
     """Errors: `Conflict` for a task that is not to be begun now."""
-    await _check_own(desk, standing)
+    _check_own(standing)
     if standing.status != "pending":
         raise Conflict(
             f"task {standing.task!r} is {standing.status}",
@@ -386,12 +373,11 @@ async def _check_startable(desk: TenantScope, standing: TaskStanding) -> None:
             raise Conflict(f"task {standing.task!r} waits for {before!r}", expected="done", got=status)
 
 
-async def _check_own(desk: TenantScope, standing: TaskStanding) -> None:
+def _check_own(standing: TaskStanding) -> None:
     """Errors: `Conflict` for a task that a run above it drives."""
-    mission = await status_of_mission(desk, standing.mission)
-    if mission is not None and not is_final(mission):
+    if standing.mission_status is not None and not is_final(standing.mission_status):
         raise Conflict(
-            f"task {standing.task!r} is driven by its mission, which is {mission}",
+            f"task {standing.task!r} is driven by its mission, which is {standing.mission_status}",
             hint=f"Resume that: artelier resume {standing.mission}",
         )
 
