@@ -211,10 +211,13 @@ def test_a_fork_of_a_task_is_no_task_of_the_goal(tmp_path: Path) -> None:
             await desk.cancel(stopped, by="user:kim")
             goal, (line,) = await desk.mission(MISSION), (await desk.missions())["items"]
 
-            assert {one["id"]: one["origin"] for one in goal["tasks"] if one["origin"]} == {
+            listed = (await desk.tasks.list(mission=MISSION))["items"]
+            assert {one["id"]: one["origin"] for one in listed} == {
+                **dict.fromkeys(("m1/a", "m1/b", "m1/end")),
                 waiting: "m1/end",
                 stopped: "m1/a",
             }
+            assert statuses(goal) == {"a": "done", "b": "done", "end": "done"}
             for told in (before, goal):
                 assert (told["status"], told["message"], told["outputs"]) == (
                     "completed",

@@ -33,13 +33,22 @@ _TASKS = (
 
 
 async def task_page(
-    desk: TenantScope, *, mission: str | None, agent: str | None, status: str | None, after: int, limit: int
+    desk: TenantScope,
+    *,
+    mission: str | None,
+    agent: str | None,
+    status: str | None,
+    after: int,
+    limit: int,
+    with_forks: bool = True,
 ) -> TaskPage:
     """Return tasks without their definitions and iterations, in the order of their making."""
     if status is not None and status not in STATUSES:
         raise InvalidRequest("status of a task", expected=", ".join(STATUSES), got=status[:80])
     limit = max(1, min(limit, PAGE_MAX))
     where, values = "t.tenant = ? AND t.position > ?", [desk.id, after]
+    if not with_forks:
+        where += " AND t.run_origin IS NULL"
     for column, value in (("t.mission", mission), ("t.agent", agent), ("t.status", status)):
         if value is not None:
             where, values = f"{where} AND {column} = ?", [*values, value]

@@ -103,7 +103,9 @@ async def mission_object(desk: TenantScope, mission: str) -> MissionDetail:
     result: Any = await shown_json(services, desk.id, row.result)
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     planned = await mission_row(desk, mission)
-    tasks = await task_page(desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN)
+    tasks = await task_page(
+        desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN, with_forks=False
+    )
     sums = (await totals(services.store, desk.id, [mission]))[mission]
     asked = [mission, *dict.fromkeys(run for run, _ in await asked_below(services.store, desk.id, mission))]
     ended = await _goal_end(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
@@ -150,8 +152,8 @@ def _estimate(planned: MissionRow, *, is_limit: bool) -> MissionEstimate | None:
 
 
 def _is_own(task: TaskReport) -> bool:
-    """Return True if a task is one of its goal's own: assigned, delegated by no other, and no fork."""
-    return task["parent"] is None and task["assigned_agent_id"] is not None and task["origin"] is None
+    """Return True if a task is one of its goal's own: assigned, and delegated by no other."""
+    return task["parent"] is None and task["assigned_agent_id"] is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
