@@ -9,6 +9,7 @@ from artelier.errors import InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.ledger.posting import SOURCES
 from artelier.log import Store, Tx
+from artelier.log.queries import sql_marks
 from artelier.money import USD
 
 PAGE_MAX = 1000
@@ -139,7 +140,7 @@ async def sum_of(store: Store, tenant: str, names: Sequence[str], *, prefix: str
     """Return what the accounts with these names, and those with a prefix, hold together in micro-dollars."""
     rows = await store.query(
         "SELECT coalesce(sum(balance), 0) FROM accounts WHERE tenant = ? AND asset = ?"
-        f" AND (account IN ({_marks(names)}) OR account LIKE ?)",
+        f" AND (account IN ({sql_marks(names)}) OR account LIKE ?)",
         (tenant, USD, *names, f"{prefix}%"),
     )
     return rows[0][0]
@@ -151,7 +152,7 @@ _LIMIT = "SELECT scope, unit, cap, reserved, used FROM limits WHERE tenant = ?"
 async def scope_limits(store: Store, tenant: str, *scopes: str) -> list[LimitRow]:
     """Return the limits of some scopes, capped or only counted, by scope and unit."""
     rows = await store.query(
-        f"{_LIMIT} AND scope IN ({_marks(scopes)}) ORDER BY scope, unit", (tenant, *scopes)
+        f"{_LIMIT} AND scope IN ({sql_marks(scopes)}) ORDER BY scope, unit", (tenant, *scopes)
     )
     return [LimitRow(*row) for row in rows]
 
@@ -165,12 +166,8 @@ def cap_in(tx: Tx, tenant: str, scope: str, unit: str) -> LimitRow | None:
 def exceeded_limit(tx: Tx, tenant: str, scopes: Sequence[str], units: Sequence[str]) -> LimitRow | None:
     """Return the first limit of these scopes and units of which more is used than it allows."""
     row = tx.one(
-        f"{_LIMIT} AND used > cap AND scope IN ({_marks(scopes)}) AND unit IN ({_marks(units)})"
+        f"{_LIMIT} AND used > cap AND scope IN ({sql_marks(scopes)}) AND unit IN ({sql_marks(units)})"
         " ORDER BY scope, unit LIMIT 1",
         (tenant, *scopes, *units),
     )
     return None if row is None else LimitRow(*row)
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))

@@ -70,7 +70,7 @@ async def stream_events(
     if upto is not None:
         where, parameters = f"{where} AND seq <= ?", [*parameters, upto]
     if kinds:
-        where, parameters = f"{where} AND kind IN ({_marks(kinds)})", [*parameters, *kinds]
+        where, parameters = f"{where} AND kind IN ({sql_marks(kinds)})", [*parameters, *kinds]
     if containing:
         where, parameters = f"{where} AND instr(data, ?) > 0", [*parameters, containing]
     order = "seq" if newest is None else f"seq DESC LIMIT {newest:d}"
@@ -83,7 +83,7 @@ async def stream_events(
 async def events_at(store: Store, stream_id: int, seqs: Sequence[int]) -> dict[int, EventRow]:
     """Return the events of a stream that have these sequence numbers, by number."""
     rows = await store.query(
-        f"SELECT {_EVENT} FROM events WHERE stream = ? AND seq IN ({_marks(seqs)})", (stream_id, *seqs)
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND seq IN ({sql_marks(seqs)})", (stream_id, *seqs)
     )
     return {row[0]: EventRow(*row) for row in rows}
 
@@ -94,7 +94,7 @@ async def events_between(
     """Return the events of some kinds between two of a stream, oldest first."""
     rows = await store.query(
         f"SELECT {_EVENT} FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
-        f" AND kind IN ({_marks(kinds)}) ORDER BY seq",
+        f" AND kind IN ({sql_marks(kinds)}) ORDER BY seq",
         (stream_id, after, upto, *kinds),
     )
     return [EventRow(*row) for row in rows]
@@ -158,13 +158,13 @@ NEWEST_BUT = (
 
 def newest_seq_but(tx: Tx, stream: Stream, kinds: Sequence[str]) -> int:
     """Return the sequence number of a stream's newest event that is of none of these kinds; 0 without one."""
-    row = tx.one(NEWEST_BUT.format(_marks(kinds)), (*stream, *kinds))
+    row = tx.one(NEWEST_BUT.format(sql_marks(kinds)), (*stream, *kinds))
     return 0 if row is None else row[0]
 
 
 async def read_newest_seq_but(store: Store, stream: Stream, kinds: Sequence[str]) -> int:
     """Return what `newest_seq_but` returns, outside of a transaction."""
-    rows = await store.query(NEWEST_BUT.format(_marks(kinds)), (*stream, *kinds))
+    rows = await store.query(NEWEST_BUT.format(sql_marks(kinds)), (*stream, *kinds))
     return rows[0][0] if rows else 0
 
 
@@ -237,7 +237,7 @@ async def part_keys_of(store: Store, tenant: str, names: Sequence[bytes]) -> dic
         some = names[start : start + 500]
         rows = await store.query(
             "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            f" WHERE b.name IN ({_marks(some)}) AND b.tenant = ? AND k.parent IS NOT NULL",
+            f" WHERE b.name IN ({sql_marks(some)}) AND b.tenant = ? AND k.parent IS NOT NULL",
             (*some, tenant),
         )
         found.update((bytes(name), key_id) for name, key_id in rows)
@@ -254,7 +254,7 @@ async def are_parts(store: Store, tenant: str, names: Sequence[bytes]) -> bool:
         some = names[start : start + 500]
         rows = await store.query(
             "SELECT 1 FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            f" WHERE b.name IN ({_marks(some)}) AND b.tenant = ? AND k.parent IS NULL LIMIT 1",
+            f" WHERE b.name IN ({sql_marks(some)}) AND b.tenant = ? AND k.parent IS NULL LIMIT 1",
             (*some, tenant),
         )
         if rows:
@@ -282,7 +282,8 @@ async def contents_under(store: Store, tenant: str, key_ids: Sequence[int]) -> l
     for start in range(0, len(key_ids), 500):
         some = key_ids[start : start + 500]
         rows = await store.query(
-            f"SELECT key_id, name FROM blobs WHERE key_id IN ({_marks(some)}) AND tenant = ?", (*some, tenant)
+            f"SELECT key_id, name FROM blobs WHERE key_id IN ({sql_marks(some)}) AND tenant = ?",
+            (*some, tenant),
         )
         found.extend((key_id, bytes(name)) for key_id, name in rows)
     return found
@@ -321,7 +322,8 @@ async def placeholders_of(store: Store, tenant: str, digest: bytes) -> list[Plac
     return [Placeholder(placeholder, bool(is_alive)) for placeholder, is_alive in rows]
 
 
-def _marks(values: Sequence[object]) -> str:
+def sql_marks(values: Sequence[object]) -> str:
+    """Return the parameters of `IN (...)` in a statement."""
     return ", ".join("?" * len(values))
 
 
@@ -353,7 +355,7 @@ def vault_rows(look: Look, tenant: str, digests: Sequence[bytes]) -> dict[bytes,
     """Return the newest placeholder of each of these values that has one, by digest."""
     rows = look(
         "SELECT digest, placeholder, generation, sealed IS NULL FROM vault"
-        f" WHERE digest IN ({_marks(digests)}) AND tenant = ? ORDER BY generation",
+        f" WHERE digest IN ({sql_marks(digests)}) AND tenant = ? ORDER BY generation",
         (*digests, tenant),
     )
     return {digest: VaultRow(digest, made, generation, bool(gone)) for digest, made, generation, gone in rows}
@@ -362,7 +364,7 @@ def vault_rows(look: Look, tenant: str, digests: Sequence[bytes]) -> dict[bytes,
 def stored_placeholders(look: Look, tenant: str, placeholders: Sequence[str]) -> set[str]:
     """Return those of these placeholders that are stored."""
     rows = look(
-        f"SELECT placeholder FROM vault WHERE placeholder IN ({_marks(placeholders)}) AND tenant = ?",
+        f"SELECT placeholder FROM vault WHERE placeholder IN ({sql_marks(placeholders)}) AND tenant = ?",
         (*placeholders, tenant),
     )
     return {placeholder for (placeholder,) in rows}
@@ -404,7 +406,7 @@ async def keys_of_blobs(store: Store, tenant: str, names: Sequence[bytes], *, bu
     """Return the rows of the subjects' keys that contents are stored under, by name; not of subject `but`."""
     rows = await store.query(
         "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-        f" WHERE b.name IN ({_marks(names)}) AND b.tenant = ? AND k.subject <> ?",
+        f" WHERE b.name IN ({sql_marks(names)}) AND b.tenant = ? AND k.subject <> ?",
         (*names, tenant, but),
     )
     return {bytes(name): key_id for name, key_id in rows}
@@ -415,7 +417,7 @@ async def newest_position_of(store: Store, tenant: str, space: str, names: Seque
     rows = await store.query(
         "SELECT coalesce(max((SELECT e.position FROM events e WHERE e.stream = s.id"
         " ORDER BY e.seq DESC LIMIT 1)), 0) FROM streams s WHERE s.tenant = ? AND s.space = ?"
-        f" AND s.name IN ({_marks(names)})",
+        f" AND s.name IN ({sql_marks(names)})",
         (tenant, space, *names),
     )
     return rows[0][0]
@@ -426,7 +428,7 @@ async def newest_events(
 ) -> list[tuple[int, EventRow]]:
     """Return `(stream id, event)` of a kind in some streams behind a position, newest first."""
     rows = await store.query(
-        f"SELECT stream, {_EVENT} FROM events WHERE stream IN ({_marks(stream_ids)}) AND kind = ?"
+        f"SELECT stream, {_EVENT} FROM events WHERE stream IN ({sql_marks(stream_ids)}) AND kind = ?"
         " AND position > ? ORDER BY position DESC LIMIT ?",
         (*stream_ids, kind, after, limit),
     )
@@ -439,7 +441,7 @@ async def streams_begun(store: Store, stream_ids: Sequence[int], *, upto: int) -
     for start in range(0, len(stream_ids), 500):
         some = stream_ids[start : start + 500]
         rows = await store.query(
-            f"SELECT stream FROM events WHERE stream IN ({_marks(some)}) AND seq = 1 AND position <= ?",
+            f"SELECT stream FROM events WHERE stream IN ({sql_marks(some)}) AND seq = 1 AND position <= ?",
             (*some, upto),
         )
         found.update(id_ for (id_,) in rows)
@@ -451,7 +453,7 @@ async def stored_keys(store: Store, key_ids: Sequence[int]) -> set[int]:
     found: set[int] = set()
     for start in range(0, len(key_ids), 500):
         some = key_ids[start : start + 500]
-        rows = await store.query(f"SELECT key_id FROM keys WHERE key_id IN ({_marks(some)})", some)
+        rows = await store.query(f"SELECT key_id FROM keys WHERE key_id IN ({sql_marks(some)})", some)
         found.update(id_ for (id_,) in rows)
     return found
 

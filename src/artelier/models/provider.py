@@ -114,11 +114,7 @@ class ProviderModel:
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
         """Return the whole reply. It is streamed all the same: providers end long calls that are not."""
-        async with aclosing(self.stream(request)) as items:
-            async for item in items:
-                if isinstance(item, ModelReply):
-                    return item
-        raise AssertionError("a stream ends with the whole reply")
+        return await _whole_reply(self.stream(request))
 
     def media_rules(self, model: str, /) -> MediaRules:
         """Return what the model takes, as far as its name says it."""
@@ -267,11 +263,7 @@ class _MediaCall:
         self._load = load
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
-        async with aclosing(self.stream(request)) as items:
-            async for item in items:
-                if isinstance(item, ModelReply):
-                    return item
-        raise AssertionError("a stream ends with the whole reply")
+        return await _whole_reply(self.stream(request))
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[Delta | ModelReply]:
         media = {medium.blob: await self._load(medium) for medium in media_in(request.messages)}
@@ -338,3 +330,11 @@ def _text_in(event: object) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
+
+
+async def _whole_reply(stream: AsyncGenerator[Delta | ModelReply]) -> ModelReply:
+    async with aclosing(stream) as items:
+        async for item in items:
+            if isinstance(item, ModelReply):
+                return item
+    raise AssertionError("a stream ends with the whole reply")

@@ -50,19 +50,14 @@ def _claude(medium: Medium) -> int | None:
 
 
 def _tiled(base: int, tile: int) -> Bound:
-    image = base + 8 * tile
-
-    def bound(medium: Medium) -> int | None:
-        if medium.kind == "pdf":
-            return _pdf(image, medium)
-        return image if medium.kind == "image" else None
-
-    return bound
+    return _of_images(base + 8 * tile)
 
 
 def _patched(factor: float, patches: int = 1_536) -> Bound:
-    image = ceil(patches * factor) + 16
+    return _of_images(ceil(patches * factor) + 16)
 
+
+def _of_images(image: int) -> Bound:
     def bound(medium: Medium) -> int | None:
         if medium.kind == "pdf":
             return _pdf(image, medium)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from artelier.log import Store, Tx
-from artelier.log.queries import EventRow, events_at, newest_events, stored_keys, streams_begun
+from artelier.log.queries import EventRow, events_at, newest_events, sql_marks, stored_keys, streams_begun
 
 # --------------------------------------------------------------------------- tenants
 # Reads of tenants: grants, rates, patterns, the keys of data subjects, erasures.
@@ -89,7 +89,7 @@ def is_keyed(tx: Tx, tenant: str, run_id: str, keys: Sequence[int]) -> bool:
 async def runs_keyed(store: Store, tenant: str, keys: Sequence[int], *, limit: int) -> list[str]:
     """Return the runs that store under one of these keys, by id."""
     rows = await store.query(
-        f"SELECT r.run {_KEYED} AND k.key_id IN ({_marks(keys)}) ORDER BY r.run LIMIT ?",
+        f"SELECT r.run {_KEYED} AND k.key_id IN ({sql_marks(keys)}) ORDER BY r.run LIMIT ?",
         (tenant, *keys, limit),
     )
     return [run for (run,) in rows]
@@ -98,7 +98,7 @@ async def runs_keyed(store: Store, tenant: str, keys: Sequence[int], *, limit: i
 async def imported_key(store: Store, tenant: str, run_ids: Sequence[str]) -> tuple[int | None] | None:
     """Return the key that an import brought with one of these runs; None if none was imported."""
     rows = await store.query(
-        f"SELECT key_id FROM imports WHERE tenant = ? AND run IN ({_marks(run_ids)}) LIMIT 1",
+        f"SELECT key_id FROM imports WHERE tenant = ? AND run IN ({sql_marks(run_ids)}) LIMIT 1",
         (tenant, *run_ids),
     )
     return (rows[0][0],) if rows else None
@@ -114,7 +114,7 @@ async def received_alone(store: Store, tenant: str, keys: Sequence[int]) -> list
     """Return the placeholders that only runs under these keys were ever shown."""
     if not keys:
         return []
-    mine = f"SELECT k.run {_KEYED} AND k.key_id IN ({_marks(keys)})"
+    mine = f"SELECT k.run {_KEYED} AND k.key_id IN ({sql_marks(keys)})"
     rows = await store.query(
         "SELECT DISTINCT p.placeholder FROM received p JOIN runs r ON r.id = p.run"
         f" WHERE r.tenant = ? AND p.run IN ({mine}) AND NOT EXISTS (SELECT 1 FROM received o"
@@ -174,10 +174,6 @@ async def erasures_of(store: Store, tenant: str, *, whole: bool, what: str) -> l
         (tenant, whole, what),
     )
     return [EventRow(*row) for row in rows]
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
 
 
 # --------------------------------------------------------------------------- agents

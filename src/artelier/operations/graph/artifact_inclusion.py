@@ -18,10 +18,10 @@ from artelier.context.builder import shipped_text
 from artelier.errors import ArtelierError, Conflict, CorruptStore, InvalidRequest, StoreUnavailable
 from artelier.kernel import Run
 from artelier.kernel.prompt.manifest import balance_fences
-from artelier.operations.graph.effects import AuthoredText, Turned, text_of
+from artelier.operations.graph.effects import AuthoredText, Turned
 from artelier.operations.graph.scope import Art, ArtState, Situation
 from artelier.operations.kinds import kind_named
-from artelier.operations.kinds.contract import OperationScope
+from artelier.operations.kinds.contract import OperationScope, text_of
 from artelier.operations.profile.definition import PromptInclusion
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.operations.profile.rules import Reader, hidden_values

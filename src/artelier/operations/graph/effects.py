@@ -11,12 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
-import msgspec
-
 from artelier.errors import InvalidRequest
 from artelier.operations.graph.plan import Slot
 from artelier.operations.graph.scope import ArtState
-from artelier.operations.kinds.contract import OperationFailed, OperationResult, OperationScope
+from artelier.operations.kinds.contract import OperationFailed, OperationResult, OperationScope, text_of
 from artelier.operations.profile.definition import (
     AFTER,
     BEFORE,
@@ -214,11 +212,6 @@ def _checked_text(text: str) -> str:
             got=len(text),
         )
     return text
-
-
-def text_of(value: object) -> str:
-    """A value in a prompt or a reply: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def check_size(value: object) -> None:

@@ -276,3 +276,8 @@ def evaluate_template(template: str, names: Mapping[str, Any], *, strict: bool, 
             got=f"{len(text)} characters",
             details={"text": text[:SHOWN_CHARS]},
         ) from None
+
+
+def text_of(value: object) -> str:
+    """Return a value as a prompt or a reply shows it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

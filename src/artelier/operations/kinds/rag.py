@@ -10,7 +10,6 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import msgspec
 from pydantic import Field
 
 from artelier.artifacts import Artifact
@@ -26,6 +25,7 @@ from artelier.operations.kinds.contract import (
     make_found,
     mistakes,
     render_template,
+    text_of,
 )
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Form, Params
 from artelier.operations.template_engine.values import Named
@@ -79,16 +79,12 @@ def _texts(content: object) -> Iterator[str]:
         yield content
     elif isinstance(content, list):
         for item in cast("list[object]", content):
-            yield _text(item)
+            yield text_of(item)
     elif isinstance(content, dict):
         for name, item in cast("dict[str, object]", content).items():
-            yield f"{name}: {_text(item)}"
+            yield f"{name}: {text_of(item)}"
     elif content is not None:
-        yield _text(content)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        yield text_of(content)
 
 
 def _has_letters(text: str) -> bool:

@@ -20,6 +20,8 @@ from artelier.operations.lore.untrusted_files import (
     FileProblems,
     ForeignFields,
     Source,
+    as_dict,
+    as_list,
     one_line,
     read_json,
     source_bytes,
@@ -294,7 +296,7 @@ def _variants(
     path = fields.path
     stands, swipes, swipe_id = (fields.raw(name) for name in ("mes", "swipes", "swipe_id"))
     infos, date = fields.raw("swipe_info"), fields.raw("send_date")
-    texts = ["" if text is None else text for text in _list(swipes)]
+    texts = ["" if text is None else text for text in as_list(swipes)]
     if not isinstance(stands, str | None) or not all(isinstance(text, str) for text in texts):
         notes.warn(f"{path}left out: mes, swipes: expected text")
         return None
@@ -311,7 +313,7 @@ def _variants(
             f"{path}expected at most {VARIANTS_MAX} swipes of at most {TEXT_CHARS_MAX:,} characters"
         )
         return (ChatLogVariant(text=""),), 0
-    said = [_dict(info) for info in _list(infos)[: len(texts)]]
+    said = [as_dict(info) for info in as_list(infos)[: len(texts)]]
     said += [{}] * (len(texts) - len(said))
     if texts:
         said[selected] = {"send_date": date, "extra": extra}
@@ -319,19 +321,11 @@ def _variants(
         ChatLogVariant(
             text=text,
             sent_at=_date(info.get("send_date")),
-            extensions=_limit_extensions(_dict(info.get("extra")), path, notes),
+            extensions=_limit_extensions(as_dict(info.get("extra")), path, notes),
         )
         for text, info in zip(texts, said, strict=True)
     )
     return variants or (ChatLogVariant(text="", sent_at=_date(date)),), selected
-
-
-def _list(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _date(value: object) -> str:

@@ -15,7 +15,15 @@ import msgspec
 
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import ArtelierError, InvalidImport
-from artelier.operations.lore.untrusted_files import FileProblems, Source, one_line, read_json, source_bytes
+from artelier.operations.lore.untrusted_files import (
+    FileProblems,
+    Source,
+    as_dict,
+    as_list,
+    one_line,
+    read_json,
+    source_bytes,
+)
 from artelier.ports.model_params import EFFORTS, check_params
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
@@ -213,7 +221,7 @@ def _note(prompt: Mapping[str, Any]) -> dict[str, Any]:
 
 def _by_id(given: Mapping[str, Any], notes: FileProblems) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for number, one in enumerate(_list(given.get("prompts"))):
+    for number, one in enumerate(as_list(given.get("prompts"))):
         if not isinstance(one, dict):
             notes.warn(f"prompts[{number}]: left out: expected an object, got {safe_repr(one)}")
             continue
@@ -228,7 +236,7 @@ def _by_id(given: Mapping[str, Any], notes: FileProblems) -> dict[str, dict[str,
 
 def _order(given: Mapping[str, Any], notes: FileProblems) -> list[tuple[str, bool]]:
     orders = [
-        cast("dict[str, Any]", one) for one in _list(given.get("prompt_order")) if isinstance(one, dict)
+        cast("dict[str, Any]", one) for one in as_list(given.get("prompt_order")) if isinstance(one, dict)
     ]
     if not orders:
         return []
@@ -239,7 +247,7 @@ def _order(given: Mapping[str, Any], notes: FileProblems) -> list[tuple[str, boo
 
 
 def _ordered(order: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    for one in _list(order.get("order")):
+    for one in as_list(order.get("order")):
         if isinstance(one, dict):
             entry = cast("dict[str, Any]", one)
             yield str(entry.get("identifier")), entry.get("enabled") is not False
@@ -247,10 +255,10 @@ def _ordered(order: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> Preset:
     """An export of formatting: the system prompt and what stands after the conversation."""
-    system, instruct = (_dict(given.get(part)) for part in ("sysprompt", "instruct"))
+    system, instruct = (as_dict(given.get(part)) for part in ("sysprompt", "instruct"))
     text, after = system.get("content"), system.get("post_history")
     stop = instruct.get("stop_sequence")
-    left = [part for part in ("instruct", "context") if _dict(given.get(part))]
+    left = [part for part in ("instruct", "context") if as_dict(given.get(part))]
     if left:
         notes.warn(f"not followed: {', '.join(left)}: models are asked in messages here")
     is_note = isinstance(after, str) and after.strip()
@@ -263,14 +271,6 @@ def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> P
     )
 
 
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def write_preset(name: str, *, params: Mapping[str, Any], system: str, note: Mapping[str, Any]) -> bytes:
     """Return a preset for chat completion; `read_preset` gives an equal one.
 
@@ -281,7 +281,7 @@ def write_preset(name: str, *, params: Mapping[str, Any], system: str, note: Map
     names |= {"max_output_tokens": "openai_max_tokens", "presence_penalty": "presence_penalty"}
     fields |= {names[param]: value for param, value in params.items() if param in names}
     fields |= {"reasoning_effort": params["thinking"]} if params.get("thinking") in EFFORTS else {}
-    extra = _dict(params.get("extra"))
+    extra = as_dict(params.get("extra"))
     fields |= {field: extra[field] for field in ("repetition_penalty", "typical_p") if field in extra}
     history = {"identifier": "chatHistory", "name": "Chat History", "marker": True, "system_prompt": True}
     prompts: list[dict[str, Any]] = [history]

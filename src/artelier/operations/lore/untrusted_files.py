@@ -271,3 +271,13 @@ def _number(value: object) -> int | float | None:
     if isinstance(value, int | float) and math.isfinite(value):
         return value
     return None
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a JSON list; an empty one for anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -17,6 +17,7 @@ from artelier.operations.lore.untrusted_files import (
     FileProblems,
     ForeignFields,
     Source,
+    as_dict,
     one_line,
     read_json,
     source_bytes,
@@ -184,7 +185,7 @@ def _parts(
     if file.get("type") == "operation_profile_bundle":
         profile = _object(file, "profile", notes)
         found = {
-            str(_dict(one).get("blockId")): (f"blocks[{n}].", _dict(one))
+            str(as_dict(one).get("blockId")): (f"blocks[{n}].", as_dict(one))
             for n, one in _listed(file, "blocks")
         }
         return profile, _referenced(profile, found, "blockId", notes)
@@ -202,7 +203,7 @@ def _parts(
 def _general(
     file: dict[str, Any], notes: FileProblems
 ) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any], bool]]]:
-    resources = [(n, _dict(one)) for n, one in _listed(file, "resources")]
+    resources = [(n, as_dict(one)) for n, one in _listed(file, "resources")]
     profiles = [one for _, one in resources if one.get("kind") == "operation_profile"]
     if len(profiles) != 1:
         notes.problem(f"resources: expected one operation_profile, got {len(profiles)}")
@@ -213,11 +214,11 @@ def _general(
                 f"left out: {one_line(str(one.get('kind')))[:60]} {one_line(str(one.get('title')))[:60]}"
             )
     found = {
-        str(one.get("resourceId")): (f"resources[{n}].payload.", _dict(one.get("payload")))
+        str(one.get("resourceId")): (f"resources[{n}].payload.", as_dict(one.get("payload")))
         for n, one in resources
         if one.get("kind") == "operation_block"
     }
-    profile = _dict(profiles[0].get("payload"))
+    profile = as_dict(profiles[0].get("payload"))
     profile.setdefault("profileId", profiles[0].get("resourceId"))
     return profile, _referenced(profile, found, "resourceId", notes)
 
@@ -226,7 +227,7 @@ def _referenced(
     profile: Mapping[str, Any], found: Mapping[str, tuple[str, dict[str, Any]]], key: str, notes: FileProblems
 ) -> list[tuple[str, dict[str, Any], bool]]:
     refs = sorted(
-        (_dict(one) for _, one in _listed(profile, "blockRefs")), key=lambda ref: _number(ref.get("order"))
+        (as_dict(one) for _, one in _listed(profile, "blockRefs")), key=lambda ref: _number(ref.get("order"))
     )
     blocks: list[tuple[str, dict[str, Any], bool]] = []
     for ref in refs:
@@ -269,7 +270,7 @@ class _Bundle:
         if left := sorted(given.keys() - _PROFILE_KEYS - {"blockRefs", "operations", "version"}):
             self._notes.warn(f"left out of the profile: {', '.join(left[:20])[:300]}")
         found = [
-            (f"{path}operations[{number}].", _dict(one), is_on and block.get("enabled") is not False)
+            (f"{path}operations[{number}].", as_dict(one), is_on and block.get("enabled") is not False)
             for path, block, is_on in blocks
             for number, one in _listed(block, "operations")
         ]
@@ -319,16 +320,16 @@ class _Bundle:
             "order": config.raw("order"),
             "depends_on": list(dict.fromkeys(config.texts("dependsOn"))),
             "run_conditions": [
-                _condition(_dict(one)) for _, one in _listed({"it": config.raw("runConditions")}, "it")
+                _condition(as_dict(one)) for _, one in _listed({"it": config.raw("runConditions")}, "it")
             ],
         }
         activation = config.raw("activation")
         if activation is not None:
-            operation["activation"] = _activation(_dict(activation), f"{path}config.activation.", notes)
+            operation["activation"] = _activation(as_dict(activation), f"{path}config.activation.", notes)
         params = ForeignFields(config.mapping("params"), path=f"{path}config.params.", notes=notes)
         effects = self._effects(params, given, f"{path}config.params.")
         inner = params.raw("params")
-        own = ForeignFields(_dict(inner), path=f"{params.path}params.", notes=notes) if inner else params
+        own = ForeignFields(as_dict(inner), path=f"{params.path}params.", notes=notes) if inner else params
         if kind in _KINDS:
             operation["params"] = {**self._params(kind, own), "effects": effects}
         else:
@@ -348,7 +349,7 @@ class _Bundle:
             return params
         if kind == "guard":
             contract = [
-                _dict(one).get("key") for _, one in _listed({"it": fields.raw("outputContract")}, "it")
+                as_dict(one).get("key") for _, one in _listed({"it": fields.raw("outputContract")}, "it")
             ]
             params["output_contract"] = contract
             if _one_of(fields, "engine", ("liquid", "aux_llm"), "liquid") == "liquid":
@@ -397,12 +398,12 @@ class _Bundle:
         given_artifact = params.raw("artifact")
         if given_artifact is None:
             given_artifact = _older_artifact(params, _tag_of(given))
-        artifact = ForeignFields(_dict(given_artifact), path=f"{path}artifact.", notes=self._notes)
+        artifact = ForeignFields(as_dict(given_artifact), path=f"{path}artifact.", notes=self._notes)
         tag = artifact.text("tag")
         if not _TAG.match(tag):
             self._notes.problem(f"{artifact.path}tag: expected {TAG}, got {tag[:60]!r}")
             return []
-        exposures = [_dict(one) for _, one in _listed({"it": artifact.raw("exposures")}, "it")]
+        exposures = [as_dict(one) for _, one in _listed({"it": artifact.raw("exposures")}, "it")]
         effects = [
             effect
             for number, one in enumerate(exposures)
@@ -469,9 +470,9 @@ def _activation(one: dict[str, Any], path: str, notes: FileProblems) -> dict[str
 
 def _older_artifact(params: ForeignFields, tag: str) -> dict[str, Any]:
     """An output in the form of version 1 as an artifact with exposures."""
-    output = _dict(params.raw("output"))
-    written = _dict(params.raw("writeArtifact") or output.get("writeArtifact"))
-    time, rewrite = _dict(output.get("promptTime")), _dict(output.get("canonicalization"))
+    output = as_dict(params.raw("output"))
+    written = as_dict(params.raw("writeArtifact") or output.get("writeArtifact"))
+    time, rewrite = as_dict(output.get("promptTime")), as_dict(output.get("canonicalization"))
     exposures: list[dict[str, Any]] = []
     if time.get("kind") == "system_update":
         exposures = [{"type": "prompt_part", "target": "system", "mode": time.get("mode", "append")}]
@@ -491,11 +492,13 @@ def _older_artifact(params: ForeignFields, tag: str) -> dict[str, Any]:
 
 def _tag_of(operation: Mapping[str, Any]) -> str:
     """The tag that an operation writes; of one in the older form it is made from the name."""
-    params = _dict(_dict(operation.get("config")).get("params"))
-    said = _dict(params.get("artifact")).get("tag")
+    params = as_dict(as_dict(operation.get("config")).get("params"))
+    said = as_dict(params.get("artifact")).get("tag")
     if isinstance(said, str):
         return said
-    older = _dict(params.get("writeArtifact") or _dict(params.get("output")).get("writeArtifact")).get("tag")
+    older = as_dict(params.get("writeArtifact") or as_dict(params.get("output")).get("writeArtifact")).get(
+        "tag"
+    )
     if isinstance(older, str):
         return older
     word = re.sub(r"[^a-z0-9]+", "_", str(operation.get("name", "")).lower()).strip("_")[:60]
@@ -528,10 +531,6 @@ def _object(value: Mapping[str, Any], name: str, notes: FileProblems) -> dict[st
 def _listed(value: Mapping[str, Any], name: str) -> list[tuple[int, object]]:
     found = value.get(name)
     return [*enumerate(cast("list[object]", found))] if isinstance(found, list) else []
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
 
 
 def _number(value: object) -> float:

@@ -22,6 +22,7 @@ from starlette.responses import Response
 from artelier.clock import Clock
 from artelier.errors import StoreUnavailable
 from artelier.server.errors import TooManyAttempts
+from artelier.server.security.users import url_text
 
 
 def keep_session(response: Response, request: Request, name: str, value: str) -> None:
@@ -170,7 +171,7 @@ class Sessions:
         """The cookie of a new session."""
         until_us = self._clock.now_us() + SESSION_S * 1_000_000
         session = LoginSession(id=secrets.token_urlsafe(18), user=user, until_us=until_us)
-        payload = _text(msgspec.json.encode(session))
+        payload = url_text(msgspec.json.encode(session))
         return f"v1.{payload}.{self._mac(payload, stamp)}"
 
     def read(self, cookie: str) -> LoginSession | None:
@@ -203,12 +204,12 @@ class Sessions:
 
     def csrf(self, session: LoginSession) -> str:
         """Return what requests of this session that change something carry in `X-CSRF-Token`."""
-        return _text(hmac.digest(self._key, b"csrf\0" + session.id.encode(), "sha256"))
+        return url_text(hmac.digest(self._key, b"csrf\0" + session.id.encode(), "sha256"))
 
     def sign(self, purpose: str, *parts: str) -> str:
         """Return a MAC of some texts under the key of this store; each purpose has signatures of its own."""
         key = hmac.digest(self._key, b"sign\0" + purpose.encode(), "sha256")
-        return _text(hmac.digest(key, msgspec.json.encode(parts), "sha256"))
+        return url_text(hmac.digest(key, msgspec.json.encode(parts), "sha256"))
 
     def end(self, session: LoginSession) -> None:
         """Sign out, for good: a copy of the cookie is worth nothing.
@@ -235,7 +236,7 @@ class Sessions:
 
     def _mac(self, payload: str, stamp: bytes) -> str:
         key = hmac.digest(self._key, stamp, "sha256")
-        return _text(hmac.digest(key, payload.encode(), "sha256"))
+        return url_text(hmac.digest(key, payload.encode(), "sha256"))
 
     # The file
 
@@ -282,7 +283,3 @@ def _ahead(times: dict[str, int], now_us: int) -> dict[str, int]:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _text(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

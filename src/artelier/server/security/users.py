@@ -200,7 +200,7 @@ def password_hash(password: str) -> str:
             expected=f"{PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters",
         )
     salt = secrets.token_bytes(16)
-    return f"scrypt:{_text(salt)}:{_text(_scrypt(password, salt))}"
+    return f"scrypt:{url_text(salt)}:{url_text(_scrypt(password, salt))}"
 
 
 def _scrypt(password: str, salt: bytes) -> bytes:
@@ -208,7 +208,8 @@ def _scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(secret, salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY, dklen=32)
 
 
-def _text(raw: bytes) -> str:
+def url_text(raw: bytes) -> str:
+    """Return bytes in letters that a URL and a cookie hold as they are."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
@@ -228,5 +229,5 @@ def _fits(password: str, stored: str) -> bool:
     return hmac.compare_digest(_scrypt(password, parts[0]), parts[1])
 
 
-_NOBODY = f"scrypt:{_text(bytes(16))}:{_text(bytes(32))}"
+_NOBODY = f"scrypt:{url_text(bytes(16))}:{url_text(bytes(32))}"
 """Compared with when nobody has the name, so that the answer takes as long."""

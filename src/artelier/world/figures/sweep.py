@@ -23,6 +23,7 @@ from msgspec import inspect
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound, StoreUnavailable
 from artelier.ids import VERSION
 from artelier.ledger.queries import account_balance
+from artelier.tools.worker.queries import literal
 from artelier.world.config import WorldConfig
 from artelier.world.deciders import Policy
 from artelier.world.figures.metrics import collect, tick_metrics
@@ -399,18 +400,14 @@ def _parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> by
         source.write_bytes(
             b"\n".join(msgspec.json.encode({name: row[name] for name, _ in columns}) for row in rows)
         )
-        shape = ", ".join(f"{_quote(name)}: {_quote(kind)}" for name, kind in columns)
+        shape = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns)
         with duckdb.connect(":memory:") as db:
             db.execute(
-                f"COPY (SELECT * FROM read_json({_quote(str(source))},"
+                f"COPY (SELECT * FROM read_json({literal(str(source))},"
                 f" format = 'newline_delimited', columns = {{{shape}}}))"
-                f" TO {_quote(str(target))} (FORMAT parquet)"
+                f" TO {literal(str(target))} (FORMAT parquet)"
             )
         return target.read_bytes()
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _put(file: Path, data: bytes) -> None:

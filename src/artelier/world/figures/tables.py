@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from artelier.errors import InvalidArtifact, InvalidRequest, StoreUnavailable
+from artelier.tools.worker.queries import literal, quote_identifier
 from artelier.world.mind_artifacts.condition import Valued, read_valued
 
 FACTS = (
@@ -198,14 +199,14 @@ async def _parquet(
         count += 1
     file.flush()
     shape = ", ".join(f"{key}: '{_common(kind)}'" for key, kind in zip(keys, kinds, strict=True))
-    chosen = ", ".join(f"{key} AS {_identifier(name)}" for key, name in zip(keys, names, strict=True))
+    chosen = ", ".join(f"{key} AS {quote_identifier(name)}" for key, name in zip(keys, names, strict=True))
     target = draft.with_suffix(".parquet")
     try:
         with duckdb.connect(":memory:") as db:
             db.execute(
-                f"COPY (SELECT {chosen} FROM read_json({_literal(draft)},"
+                f"COPY (SELECT {chosen} FROM read_json({literal(str(draft))},"
                 f" format = 'newline_delimited', columns = {{{shape}}}))"
-                f" TO {_literal(target)} (FORMAT parquet)"
+                f" TO {literal(str(target))} (FORMAT parquet)"
             )
         os.replace(target, draft)
     except duckdb.Error as error:
@@ -227,11 +228,3 @@ def _common(kinds: set[str]) -> str:
     if len(kinds) == 1:
         return next(iter(kinds))
     return "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else "VARCHAR"
-
-
-def _literal(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
