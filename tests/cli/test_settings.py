@@ -100,12 +100,12 @@ def test_an_option_goes_over_the_environment_and_that_over_the_file(shell: Shell
 
 
 def test_every_variable_names_a_key_of_the_file() -> None:
-    from artelier.cli.settings.file import document_settings
+    from artelier.cli.settings.schema import setting_rows
 
-    keys = {row["key"] for row in document_settings()}
+    keys = {row.key for row in setting_rows()}
 
     assert {".".join(place) for place in ENVIRONMENT.values()} <= keys
-    assert all(row["meaning"] for row in document_settings())
+    assert all(row.meaning for row in setting_rows())
 
 
 @pytest.mark.parametrize(

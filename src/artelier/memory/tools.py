@@ -10,8 +10,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import msgspec
-
 from artelier.errors import Conflict, Exhausted, InvalidRequest, NotFound, Refused, ToolFailed
 from artelier.log import Store
 from artelier.memory.message_history import AgentHistory
@@ -159,12 +157,11 @@ def _long_term_tools(memory: ToolMemory, trust: str | Callable[[], str]) -> list
 
 def _looking(memory: ToolMemory, runs: Store | None) -> list[ToolPort]:
     @tool(side_effect=False, reads_store=True)
-    async def core_memory_search(query: str, ctx: ToolContext, limit: int = 10) -> list[dict[str, Any]]:
+    async def core_memory_search(query: str, ctx: ToolContext, limit: int = 10) -> list[Found]:
         """Search core memory, the scratchpad and long-term memory at once; each hit says where it is."""
         with readable():
             mine = await memory.seen_in(ctx.run_id)
-            found = await mine.search(query, _at_most(limit))
-        return [msgspec.to_builtins(hit) for hit in found]
+            return await mine.search(query, _at_most(limit))
 
     @tool(side_effect=False, reads_store=True)
     async def history_search(query: str, ctx: ToolContext, limit: int = 5) -> list[dict[str, Any]]:

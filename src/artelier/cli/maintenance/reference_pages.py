@@ -65,7 +65,7 @@ def _verbs(root: Any, context: Any) -> set[str]:
 
 def settings_page() -> str:
     """Markdown table of every key of `artelier.toml`."""
-    from artelier.cli.settings.file import document_settings
+    from artelier.cli.settings.schema import setting_rows
 
     lines = [
         "# Settings",
@@ -84,10 +84,9 @@ def settings_page() -> str:
         "| key | default | variable | meaning |",
         "|---|---|---|---|",
     ]
-    for row in document_settings():
-        default = f"`{row['default']}`" if row["default"] else ""
-        variable = f"`{row['variable']}`" if row["variable"] else ""
-        lines.append(f"| `{row['key']}` | {default} | {variable} | {row['meaning']} |")
+    for row in setting_rows():
+        default, variable = (f"`{text}`" if text else "" for text in (row.default, row.variable))
+        lines.append(f"| `{row.key}` | {default} | {variable} | {row.meaning} |")
     lines += [
         "",
         "```toml",

@@ -42,13 +42,6 @@ def _read(file: Path, *, must_exist: bool) -> str | None:
         raise InvalidConfig(f"{file} cannot be read: {error.strerror}") from None
 
 
-def document_settings() -> list[dict[str, Any]]:
-    """Every setting with its type, default, meaning and variable, for the docs."""
-    from artelier.cli.settings.schema import rows
-
-    return rows()
-
-
 class SettingSource(NamedTuple):
     """A setting with its value and where it comes from: a line of the file, a variable, or the default."""
 
@@ -65,6 +58,7 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSour
     import tomllib  # like all of this, not needed to load settings
     from decimal import Decimal
 
+    from artelier.cli.settings.schema import setting_rows
     from artelier.cli.settings.toml_lines import key_lines, line_of
 
     load_settings(path, environ=environ)
@@ -73,18 +67,17 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSour
     lines = key_lines(raw)
     told = dict(_flat((), tomllib.loads(raw, parse_float=Decimal)))
     found: list[SettingSource] = []
-    for row in document_settings():
-        place = tuple(row["key"].split("."))
-        if "<" in row["key"]:
+    for key, default, _, variable in setting_rows():
+        place = tuple(key.split("."))
+        if "<" in key:
             continue
-        variable = row["variable"]
         if variable and environ.get(variable, "").strip():
-            found.append(SettingSource(row["key"], environ[variable].strip(), variable))
+            found.append(SettingSource(key, environ[variable].strip(), variable))
         elif place in told:
             where = f"{file}:{line_of(lines, place)}"
-            found.append(SettingSource(row["key"], _format_value(told.pop(place)), where))
+            found.append(SettingSource(key, _format_value(told.pop(place)), where))
         else:
-            found.append(SettingSource(row["key"], str(row["default"]), "default"))
+            found.append(SettingSource(key, default, "default"))
         told.pop(place, None)
     for place, value in told.items():
         key = ".".join(part if part.isidentifier() else f'"{part}"' for part in place)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from artelier.cli.settings.settings import ENVIRONMENT, MODEL, Settings
@@ -519,11 +520,21 @@ def _nearest(key: str, known: list[str]) -> str | None:
     return f"Did you mean {near[0]}?" if near else None
 
 
-def rows() -> list[dict[str, Any]]:
-    """Every key: `key`, `default`, `meaning`, `variable`."""
+class SettingRow(NamedTuple):
+    """A key of the settings as the docs list it."""
+
+    key: str
+    default: str
+    """`required` without one; empty if nothing holds."""
+    meaning: str
+    variable: str
+    """Of the environment; empty for none."""
+
+
+def setting_rows() -> list[SettingRow]:
+    """Return every key; those with names that the user chooses come last."""
     variables = {place: name for name, place in ENVIRONMENT.items()}
-    listed: list[dict[str, Any]] = []
-    for table in (
+    tables = (
         "model",
         "store",
         "workspaces",
@@ -534,35 +545,31 @@ def rows() -> list[dict[str, Any]]:
         "sandbox",
         "telemetry",
         "plugins",
+    )
+    found = [
+        (f"{table}.{key}", variables.get((table, key), ""), one)
+        for table in tables
+        for key, one in cast(
+            "type[BaseModel]", SettingsFile.model_fields[table].annotation
+        ).model_fields.items()
+        if key not in _NAMED
+    ]
+    found.append(("tools.http.allow", "", HttpTable.model_fields["allow"]))
+    for place, table in (
+        ('limits.rates."<name>"', RateTable),
+        ('prices."<model>"', PriceTable),
+        ('models."<model>"', ModelLimitsTable),
+        ("mcp.servers.<name>", McpServerTable),
+        ("webhooks.out.<name>", OutgoingWebhookTable),
+        ("webhooks.in.<name>", IncomingWebhookTable),
     ):
-        kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
-        for key, field in kind.model_fields.items():
-            if key in _NAMED:
-                continue
-            listed.append(
-                {
-                    "key": f"{table}.{key}",
-                    "default": "" if field.default is None or field.default_factory else str(field.default),
-                    "meaning": field.description,
-                    "variable": variables.get((table, key), ""),
-                }
-            )
-    named = [("tools.http.allow", HttpTable.model_fields["allow"])]
-    named += [(f'limits.rates."<name>".{key}', one) for key, one in RateTable.model_fields.items()]
-    named += [(f'prices."<model>".{key}', one) for key, one in PriceTable.model_fields.items()]
-    named += [(f'models."<model>".{key}', one) for key, one in ModelLimitsTable.model_fields.items()]
-    named += [(f"mcp.servers.<name>.{key}", one) for key, one in McpServerTable.model_fields.items()]
-    named += [(f"webhooks.out.<name>.{key}", one) for key, one in OutgoingWebhookTable.model_fields.items()]
-    named += [(f"webhooks.in.<name>.{key}", one) for key, one in IncomingWebhookTable.model_fields.items()]
-    for key, field in named:
-        default = "required" if field.is_required() else field.default
-        is_open = default is None or field.default_factory is not None
-        listed.append(
-            {
-                "key": key,
-                "default": "" if is_open else str(default),
-                "meaning": field.description,
-                "variable": "",
-            }
-        )
-    return listed
+        found += [(f"{place}.{key}", "", one) for key, one in table.model_fields.items()]
+    return [
+        SettingRow(key, _default_of(one), one.description or "", variable) for key, variable, one in found
+    ]
+
+
+def _default_of(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    return "" if field.default is None or field.default_factory is not None else str(field.default)
