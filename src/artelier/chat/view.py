@@ -179,7 +179,7 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
     branch = branch_of(event, tx, data.branch)
     check_free(event, tx, branch)
     take_run(event, tx, data.run)
-    head = branch["head"]
+    head = branch.head
     if data.trigger == "generate":
         if (data.text is None) != data.is_wordless:
             raise InvalidEvent("a new turn needs the person's words", got="none")
@@ -255,10 +255,10 @@ def _variants(tx: Tx, node: Node) -> int:
 def _variant_begun(event: Applied, tx: Tx) -> None:
     data = cast(ev.VariantBegun, event.data)
     branch = waiting(event, tx, data.branch, data.run)
-    if branch["made"]:
+    if branch.made:
         raise ChatConflict(f"run {data.run!r} has begun its variant already")
-    head = nodes.load(tx, event, branch["head"])
-    if branch["trigger"] == "continue":
+    head = nodes.load(tx, event, branch.head)
+    if branch.trigger == "continue":
         if data.changes:
             raise InvalidEvent("a continued reply changes no artifacts", got=len(data.changes))
         tx.execute(
@@ -266,9 +266,9 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
             (head.node, event.stream_id, data.branch),
         )
         return
-    node = _insert_variant(event, tx, head, data, trigger=branch["trigger"])
+    node = _insert_variant(event, tx, head, data, trigger=branch.trigger)
     # Another variant takes the place of the one that there is only when it has a reply.
-    at_once = branch["trigger"] == "generate" or head.variant == 0
+    at_once = branch.trigger == "generate" or head.variant == 0
     tx.execute(
         "UPDATE chat_branches SET made = ?, head = ? WHERE chat = ? AND name = ?",
         (node.node, node.node if at_once else head.node, event.stream_id, data.branch),
@@ -314,11 +314,11 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     if data.status not in ENDS:
         raise InvalidEvent("status of a variant", expected="done, failed, aborted", got=data.status)
     limit_parts(data.parts)
-    if not branch["made"]:
+    if not branch.made:
         _ended_before_barrier(event, data)
         return
-    node = nodes.load(tx, event, branch["made"])
-    if branch["trigger"] == "continue":
+    node = nodes.load(tx, event, branch.made)
+    if branch.trigger == "continue":
         if data.parts:
             _extend(event, tx, node, data)
         return
@@ -427,7 +427,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
     size = sum(1 + len(turn.variants) for turn in data.turns)
     if size > NODES_PER_EVENT:
         raise too_many("turns and variants of one import", NODES_PER_EVENT, size)
-    head = nodes.load(tx, event, branch["head"]) if branch["head"] else None
+    head = nodes.load(tx, event, branch.head) if branch.head else None
     index = 0
     for turn in data.turns:
         number = 0 if head is None and turn.user is None else (head.number + 1 if head else 1)
@@ -567,7 +567,7 @@ def _step_taken(event: Applied, tx: Tx) -> None:
     """A node without words: its state is what the step left."""
     data = cast(ev.StepTaken, event.data)
     branch = branch_of(event, tx, data.branch)
-    parent = nodes.load(tx, event, branch["head"]) if branch["head"] else None
+    parent = nodes.load(tx, event, branch.head) if branch.head else None
     first = event.seq * NODES_PER_EVENT
     node = Node(
         chat=event.stream_id,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
+from artelier.chat.rows.nodes import BRANCH, BranchState
 from artelier.errors import Erased, NotFound
 from artelier.kernel.queries.runs import begun_runs, runs_by_id
 from artelier.kernel.run.services import Services
@@ -14,25 +15,6 @@ from artelier.log.queries import stream_events
 from artelier.operations.events import ReplyPart, TurnAsked
 
 PAGE_MAX = 1_000
-
-_BRANCH = ("name", "head", "run", "trigger", "job", "made", "origin", "n", "at_us")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchState:
-    """A branch of a chat. `head` is a node, 0 at the beginning; `run` is the one asked for last."""
-
-    name: str
-    head: int
-    run: str
-    trigger: str
-    job: str
-    """Settings of that run, as a reference."""
-    made: int
-    """The node that it has made, or goes on with; 0 for none."""
-    origin: str
-    n: int
-    at_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,10 +189,8 @@ async def title_text(store: Store, tenant: str, title: str) -> str:
 
 async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
     """Return the branches in the order in which they were made."""
-    rows = await store.query(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
-    )
-    return [BranchState(**dict(zip(_BRANCH, row, strict=True))) for row in rows]
+    rows = await store.query(f"SELECT {BRANCH} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,))
+    return [BranchState(*row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +232,7 @@ async def branch_lines(store: Store, chat: ChatRow) -> list[BranchLine]:
 async def branch_of(store: Store, chat: ChatRow, name: str) -> BranchState:
     """Errors: `NotFound` that names the branches there are."""
     rows = await store.query(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?", (chat.id, name)
+        f"SELECT {BRANCH} FROM chat_branches WHERE chat = ? AND name = ?", (chat.id, name)
     )
     if not rows:
         known = ", ".join(one.name for one in (await branches(store, chat))[:20])
@@ -261,7 +241,7 @@ async def branch_of(store: Store, chat: ChatRow, name: str) -> BranchState:
             expected=f"one of {known}",
             hint="session.branch(name) makes one.",
         )
-    return BranchState(**dict(zip(_BRANCH, rows[0], strict=True)))
+    return BranchState(*rows[0])
 
 
 # Texts

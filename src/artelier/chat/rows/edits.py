@@ -201,7 +201,7 @@ def delete_branch(event: Applied, tx: Tx) -> None:
     check_free(event, tx, branch)
     tx.execute("DELETE FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch))
     tx.execute("DELETE FROM chat_sessions WHERE chat = ? AND branch = ?", (event.stream_id, data.branch))
-    top = _first_alone(event, tx, branch["head"])
+    top = _first_alone(event, tx, branch.head)
     if top is not None:
         tx.execute(
             f"{_BELOW.format(first='turn')}UPDATE chat_nodes SET {_EMPTY}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -255,18 +255,32 @@ def check_open(event: Applied, tx: Tx) -> None:
         raise NotFound(f"no chat {event.stream.id!r}")
 
 
-_BRANCH = ("name", "head", "run", "trigger", "made")
+class BranchState(NamedTuple):
+    """A branch of a chat. `head` is a node, 0 at the beginning; `run` is the one asked for last."""
+
+    name: str
+    head: int
+    run: str
+    trigger: str
+    job: str
+    """Settings of that run, as a reference."""
+    made: int
+    """The node that it has made, or goes on with; 0 for none."""
+    origin: str
+    n: int
+    at_us: int
 
 
-def branch_of(event: Applied, tx: Tx, name: str) -> dict[str, Any]:
+BRANCH = ", ".join(BranchState._fields)
+
+
+def branch_of(event: Applied, tx: Tx, name: str) -> BranchState:
     """Errors: `NotFound`."""
-    row = tx.one(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, name)
-    )
+    row = tx.one(f"SELECT {BRANCH} FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, name))
     if row is None:
         check_open(event, tx)
         raise NotFound(f"chat {event.stream.id!r} has no branch {name!r}")
-    return dict(zip(_BRANCH, row, strict=True))
+    return BranchState(*row)
 
 
 def insert_branch(event: Applied, tx: Tx, name: str, *, head: int, origin: str, n: int) -> None:
@@ -296,15 +310,14 @@ def use_scope(event: Applied, tx: Tx, profile: str, session: str, *, runs: int) 
 # Rules
 
 
-def check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
+def check_free(event: Applied, tx: Tx, branch: BranchState) -> None:
     """Errors: `Conflict` while the run that a branch waits for has not ended."""
-    if branch["run"] and not is_over(tx, event.stream.tenant, branch["run"]):
+    if branch.run and not is_over(tx, event.stream.tenant, branch.run):
         raise ChatConflict(
-            f"branch {branch['name']!r} of chat {event.stream.id!r} is busy:"
-            f" run {branch['run']} has not ended",
+            f"branch {branch.name!r} of chat {event.stream.id!r} is busy: run {branch.run} has not ended",
             hint="Wait for it, or bring it to its end: session.resume(), session.cancel()."
             " Beside it the chat goes on in a branch from an earlier turn: session.branch(at_turn=N).",
-            run=branch["run"],
+            run=branch.run,
             busy=True,
         )
 
@@ -320,13 +333,13 @@ def check_settled(event: Applied, tx: Tx, node: Node) -> None:
         )
 
 
-def waiting(event: Applied, tx: Tx, name: str, run: str) -> dict[str, Any]:
+def waiting(event: Applied, tx: Tx, name: str, run: str) -> BranchState:
     """The branch that waits for a run. Errors: `Conflict`, `NotFound`."""
     branch = branch_of(event, tx, name)
-    if not run or branch["run"] != run:
+    if not run or branch.run != run:
         raise ChatConflict(
             f"branch {name!r} of chat {event.stream.id!r} does not wait for run {run!r}",
-            expected=branch["run"] or "no run",
+            expected=branch.run or "no run",
         )
     return branch
 
