@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import threading
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from artelier.server.openapi import document
+from tests.server.house import house
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +61,63 @@ def test_the_document_is_printed_the_same_each_time(schema: dict[str, Any]) -> N
 
     assert json.loads(ran.stdout) == schema
     assert ran.stdout == document() + "\n"
+
+
+def test_the_document_is_made_once_however_many_ask_and_never_on_the_event_loop(
+    tmp_path: Path, schema: dict[str, Any]
+) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            making, threads = made.app.openapi, list[int]()
+
+            def spied() -> dict[str, Any]:
+                threads.append(threading.get_ident())
+                return making()
+
+            made.app.openapi = spied
+            asked = (made.client.get("/api/v1/openapi.json") for _ in range(20))
+            answers = await asyncio.gather(*asked, made.client.get("/api/v1/openapi.json"))
+            later = await made.client.get("/api/v1/openapi.json")
+
+            assert {answer.status_code for answer in answers} == {200}
+            assert all(answer.json() == schema for answer in (answers[0], later))
+            assert later.headers["Content-Type"] == "application/json"
+            assert len(threads) == 1
+            assert threads[0] != threading.get_ident()
+
+    asyncio.run(scenario())
+
+
+def test_a_document_that_could_not_be_made_is_made_when_it_is_asked_for_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            making, failures = made.app.openapi, [MemoryError("once")]
+
+            def fails_once() -> dict[str, Any]:
+                if failures:
+                    raise failures.pop()
+                return making()
+
+            made.app.openapi = fails_once
+            assert (await made.client.get("/api/v1/openapi.json")).status_code == 500
+            assert (await made.client.get("/api/v1/openapi.json")).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_mounted_application_names_its_own_address_in_the_document(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            mounted = httpx.ASGITransport(app=made.app, root_path="/desk")
+            headers = dict(made.client.headers) | {
+                "Cookie": "; ".join(f"{cookie.name}={cookie.value}" for cookie in made.client.cookies.jar)
+            }
+            async with httpx.AsyncClient(
+                transport=mounted, base_url=str(made.client.base_url), headers=headers
+            ) as client:
+                answer = await client.get("/desk/api/v1/openapi.json")
+
+            assert answer.json()["servers"] == [{"url": "/desk"}]
+            assert "servers" not in (await made.client.get("/api/v1/openapi.json")).json()
+
+    asyncio.run(scenario())

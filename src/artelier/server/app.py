@@ -10,7 +10,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from artelier.app import Kernel
@@ -136,7 +139,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
         title="Artelier",
         version=VERSION,
         description=ABOUT,
-        openapi_url="/api/v1/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -161,6 +164,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     state.driver = Driver(kernel) if settings.has_worker else None
     state.lag = LoopLag(kernel.services.telemetry)
     errors.install(app)
+    app.add_route("/api/v1/openapi.json", OpenapiRoute(app).answer, include_in_schema=False)
     pages.install(app)
     state.late = LateRoutes(app)
     correct_openapi(app)
@@ -196,6 +200,30 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await errands_of(app).close()
         if app.state.driver is not None:
             await app.state.driver.stop()
+
+
+class OpenapiRoute:
+    """The document over HTTP, made once, in a thread.
+
+    On the event loop it would keep everybody waiting: half a second for the first answer, and then for as
+    long as it takes to encode 600 KB whenever a stranger asks for it.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._making: asyncio.Task[bytes] | None = None
+
+    async def answer(self, request: Request) -> Response:
+        if self._making is None or (self._making.done() and self._making.exception() is not None):
+            self._making = asyncio.get_running_loop().create_task(asyncio.to_thread(self._encode))
+        content = await asyncio.shield(self._making)
+        if root := request.scope.get("root_path", "").rstrip("/"):  # mounted in another application
+            content = await asyncio.to_thread(self._encode, root)
+        return Response(content, media_type="application/json")
+
+    def _encode(self, root: str = "") -> bytes:
+        servers = {"servers": [{"url": root}]} if root else {}
+        return msgspec.json.encode(self._app.openapi() | servers)
 
 
 REFS = "#/components/schemas/"

@@ -64,6 +64,10 @@ async def _list(scene: Scene, number: int) -> Answer:
     return await scene.attacker.get("/events?limit=1000")
 
 
+async def _openapi(scene: Scene, number: int) -> Answer:
+    return await scene.attacker.get("/openapi.json")
+
+
 async def _graph(scene: Scene, number: int) -> Answer:
     return await scene.attacker.get(f"/graph?at={number * 50}" if number % 2 else "/graph")
 
@@ -159,6 +163,7 @@ INPUTS = (
     _flood("schedules-flood", 100, _schedule),
     _flood("lists-flood", 60, _list),
     _flood("graphs-flood", 60, _graph),
+    _flood("openapi-flood", 200, _openapi),
     _flood("errors-flood", 600, _nothing, at_once=50),
     _flood("worlds-flood", 8, _world, at_once=4),
     Input(name="worlds-large", attack=_large_society, twin=_small_society),
