@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from artelier import Kernel
 from artelier.kernel import Policy
+from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
 from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import Found
 from artelier.server.errors import TooLarge
@@ -204,3 +205,43 @@ def test_a_reply_and_the_prompt_and_result_that_it_is_in_are_never_searched_on_t
         assert threading.get_ident() not in spy.threads
 
     asyncio.run(scenario())
+
+
+def test_an_error_that_repeats_a_megabyte_is_cut_before_it_is_searched(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    class Sizes(Spy):
+        def find(self, text: str, /) -> Iterable[Found]:
+            sizes.append(len(text))
+            return super().find(text)
+
+    async def scenario() -> None:
+        async with house(tmp_path, environ=KEY, policy=spied(tmp_path, Sizes())) as made:
+            sizes.clear()
+            cap = f"{'4111 1111 1111 1112 ' * 40_000}needle"
+            answer = await made.client.post("/api/v1/runs/any/limit", json={"unit": "usd", "cap": cap})
+
+            assert answer.status_code == 422
+            assert len(answer.text) < 40_000
+            assert "needle" not in answer.text
+            assert "of 800,0" in answer.text
+
+    asyncio.run(scenario())
+    assert max(sizes, default=0) <= END_CHARS + MARGIN_CHARS
+
+
+@pytest.mark.parametrize("at", range(END_CHARS - 8, END_CHARS + MARGIN_CHARS + 8, 13))
+def test_no_part_of_a_value_is_left_where_long_words_are_cut(at: int) -> None:
+    class Words:
+        def redact(self, text: str) -> str:
+            return text.replace("needle", "<WORD>")
+
+    marker = Words()
+    watch(marker)
+    for text in (f"{'.' * at}needle{'.' * 20_000}", f"{'.' * 20_000}needle{'.' * at}"):
+        shown = redact_output(text)
+
+        assert not set(shown.replace("<WORD>", "").replace("of 2", "").replace("characters", "")) & set(
+            "nedl"
+        )
+        assert len(shown) < 2 * END_CHARS + 100

@@ -29,6 +29,11 @@ from artelier.ports.pii import Detector
 
 UNREADABLE = "[not shown: it could not be searched for personal data]"
 
+END_CHARS = 8 * 1024
+"""Characters of either end that are kept of very long words."""
+MARGIN_CHARS = 512
+"""More than a value has."""
+
 LOGGERS = ("artelier.server", "artelier.telemetry", "asyncio", "uvicorn.error")
 """Those that tell of failures in this process. A filter holds for its own logger alone."""
 
@@ -71,7 +76,22 @@ def watch(marker: Marker) -> None:
 
 
 def redact_output(text: str) -> str:
-    """Words on their way out of this process. Cost: nothing where nobody replaces personal data."""
+    """Words on their way out of this process. Cost: nothing where nobody replaces personal data.
+
+    Of very long ones both ends are kept: an error may repeat the megabyte that somebody sent, and to search
+    that takes a second of the event loop.
+    """
+    if not _watching:
+        return text
+    if len(text) <= 2 * END_CHARS:
+        return _redact(text)
+    # What the cut goes through is not recognized, so some more is searched, and left out.
+    head = _redact(text[: END_CHARS + MARGIN_CHARS])[:-MARGIN_CHARS]
+    tail = _redact(text[-END_CHARS - MARGIN_CHARS :])[MARGIN_CHARS:]
+    return f"{head} [... of {len(text):,} characters ...] {tail}"
+
+
+def _redact(text: str) -> str:
     for one in tuple(_watching):
         text = one.redact(text)
     return text

@@ -72,6 +72,19 @@ async def _graph(scene: Scene, number: int) -> Answer:
     return await scene.attacker.get(f"/graph?at={number * 50}" if number % 2 else "/graph")
 
 
+async def _limit(scene: Scene, cap: str) -> Answer:
+    """Set a limit of a run that is not there; what is wrong with it is said in an error that repeats it."""
+    return await scene.attacker.post("/runs/none/limit", {"unit": "usd", "cap": cap})
+
+
+async def _large_errors(scene: Scene) -> str:
+    return counted([await _limit(scene, "4111 1111 1111 1112 " * 50_000) for _ in range(5)])
+
+
+async def _small_error(scene: Scene) -> bool:
+    return (await _limit(scene, "0.60")).status == 404
+
+
 async def _nothing(scene: Scene, number: int) -> Answer:
     answer = await scene.attacker.get(f"/runs/none-{number}")
     return Answer(200 if answer.status == 404 else answer.status)
@@ -165,6 +178,7 @@ INPUTS = (
     _flood("graphs-flood", 60, _graph),
     _flood("openapi-flood", 200, _openapi),
     _flood("errors-flood", 600, _nothing, at_once=50),
+    Input(name="errors-large", attack=_large_errors, twin=_small_error),
     _flood("worlds-flood", 8, _world, at_once=4),
     Input(name="worlds-large", attack=_large_society, twin=_small_society),
     Input(name="ticks-flood", attack=_many_ticks, twin=_few_ticks),
