@@ -12,6 +12,9 @@ import httpx
 import msgspec
 
 from artelier import Policy, tool
+from artelier.ports.media import MediaRules
+from artelier.testing import ScriptedMediaModel
+from tests.media.samples import png
 from tests.operations.profiles import tavern
 from tests.server.routes.served import Served, at, echo, good, play, refused, said, serving
 
@@ -51,6 +54,50 @@ async def _said(client: httpx.AsyncClient, text: str, verb: str = "turns", **mor
     run_id = good(await client.post(f"/sessions/c/{verb}", json=body), 202)["run_id"]
     assert (await _followed(client, run_id))[-1]["type"] == "run.finished"
     return run_id
+
+
+async def _uploaded(client: httpx.AsyncClient, name: str, content: bytes) -> str:
+    """Upload a file; the ref of its artifact."""
+    (item,) = good(await client.post("/uploads", files={"file": (name, content)}), 201)["items"]
+    return f"{item['id']}@{item['version']}"
+
+
+def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    rules = MediaRules(types=frozenset({"image/png"}), bound=lambda medium: 1_000)
+    model = ScriptedMediaModel(["A square.", "A red square."], rules=rules)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, model=model) as served:
+            good(await served.ada.post("/sessions", json={"id": "c", "model": "m"}), 201)
+            picture = await _uploaded(served.ada, "red.png", png())
+            run = await _said(served.ada, "What is this?", attachments=[picture])
+            good(await served.ada.get(at("runs", run, "manifest"), params={"step": "main/model"}))
+            await _said(served.ada, "", "regenerate")
+            assert model.media == [(png(),), (png(),)]
+            assert [one.messages[-1].text for one in model.requests] == ["What is this?"] * 2
+
+            note = await _uploaded(served.ada, "note.txt", b"a text")
+            broken = await _uploaded(served.ada, "broken.png", png()[:40])
+            turns = "/sessions/c/turns"
+            for refs, status, code in (
+                ([note], 422, "invalid_request"),
+                ([broken], 422, "broken_medium"),
+                (["uploads/gone.png@1"], 404, "not_found"),
+                (["no ref!"], 422, "invalid_request"),
+                ([picture] * 17, 422, "invalid_request"),
+            ):
+                answer = await served.ada.post(turns, json={"text": "And this?", "attachments": refs})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+            shown = good(await served.ada.get("/sessions/c"))
+            assert [turn["user"] for turn in shown["turns"]] == ["What is this?"], "nothing was said"
+            strange = await served.eve.post("/sessions", json={"id": "c", "model": "m"})
+            good(strange, 201)
+            answer = await served.eve.post(turns, json={"text": "And this?", "attachments": [picture]})
+            assert answer.status_code == 404, "another tenant's"
+
+    play(scenario())
 
 
 def _texts(chat: dict[str, Any]) -> list[tuple[int, str, list[str], int]]:

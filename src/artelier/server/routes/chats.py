@@ -19,10 +19,10 @@ from artelier.chat.file_export import read_portrait
 from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
-from artelier.errors import AccessDenied, Conflict, NotFound
+from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.server.background_tasks import Errands, errands_of, let_go
-from artelier.server.deps import Actor, Desk, Live, Setup, Who
+from artelier.server.deps import Actor, Desk, Live, Setup, Who, artifacts_of
 from artelier.server.live.hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
@@ -476,6 +476,22 @@ LastEventId = Annotated[int | None, Header(ge=0, le=2**53)]
 _SSE: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": {TYPE: {}}}}
 
 
+async def _shown_with(desk: Desk, actor: str, refs: list[str]) -> list[bytes]:
+    """Return what a message shows. Errors: `NotFound`, `AccessDenied`; `InvalidRequest` for a text."""
+    artifacts, found = artifacts_of(desk, actor), list[bytes]()
+    for ref in refs:
+        content = (await artifacts.read(ref, price_max=0)).content
+        if not isinstance(content, bytes):
+            raise InvalidRequest(
+                f"attachment {ref[:80]!r}",
+                expected="an image, a sound or a PDF",
+                got="a text",
+                hint="Put a text into the words of the message.",
+            )
+        found.append(content)
+    return found
+
+
 @router.post("/{id}/turns", status_code=202, operation_id="sessions_say")
 async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAsk) -> wire.TurnStarted:
     """Say something; the reply is a run."""
@@ -484,6 +500,7 @@ async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.Tu
         session,
         errands_of(request.app),
         body.text,
+        attachments=await _shown_with(desk, actor, body.attachments),
         speaker=body.speaker,
         deadline_s=body.deadline_s,
         **body.params.given_fields(),
@@ -506,6 +523,7 @@ async def say_stream(
         session,
         errands_of(request.app),
         body.text,
+        attachments=await _shown_with(desk, actor, body.attachments),
         speaker=body.speaker,
         deadline_s=body.deadline_s,
         **body.params.given_fields(),

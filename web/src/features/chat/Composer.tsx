@@ -7,7 +7,7 @@ import { useMayAct } from "@/shell/useMayAct";
 import { PlusIcon, StopIcon } from "@/ui/icons/icons";
 import { type Chat, impersonate, isBusy, say, stop } from "./api";
 import { AttachedFiles } from "./AttachedFiles";
-import { withAttachments } from "./attachments";
+import { shownRefs, withAttachments } from "./attachments";
 import { QuickReplies } from "./QuickReplies";
 import { useDraft } from "./useDraft";
 import { useUploads } from "./useUploads";
@@ -35,7 +35,9 @@ export function Composer({ chat }: { readonly chat: Chat }) {
 
   const submit = async () => {
     if (!maySay.ok) return;
-    const ok = await attempt(() => say(place, withAttachments(words.trim(), uploads.attachments)));
+    const ok = await attempt(() =>
+      say(place, withAttachments(words.trim(), uploads.attachments), shownRefs(uploads.attachments)),
+    );
     if (!ok) return;
     setWords("");
     uploads.clear();
@@ -105,7 +107,7 @@ export function Composer({ chat }: { readonly chat: Chat }) {
           icon={<PlusIcon size={12} />}
           may={mayAttach}
           busy={uploads.busy}
-          hint="A file becomes an artifact; the model reads the beginning of its text."
+          hint="A file becomes an artifact; the model is shown an image, a sound or a PDF, and reads the beginning of a text."
           onClick={() => picker.current?.click()}
         />
         <ActionButton

@@ -3,10 +3,9 @@ import { href } from "@/shell/route";
 import { Link } from "@/shell/Link";
 import { select } from "@/state/ui";
 import { Pill } from "@/ui/Badge";
-import { whole } from "@/ui/amounts";
 import { ArtifactsIcon } from "@/ui/icons/icons";
 import { moment } from "@/ui/time";
-import { type Attachment, splitAttachments } from "./attachments";
+import { attachedWords, type Attachment, pictureAddress, splitAttachments } from "./attachments";
 
 interface WordsProps {
   readonly name: string;
@@ -50,24 +49,22 @@ export function Words({ name, said, user, atUs, isHidden }: WordsProps) {
 
 function Chip({ attachment }: { readonly attachment: Attachment }) {
   const id = attachment.ref.split("@", 1)[0] ?? attachment.ref;
-  const { text, charsTotal } = attachment;
+  const picture = pictureAddress(attachment);
   return (
     <Link
       to={href("artifacts", id)}
       onClick={() => select("artifact", id)}
       className="inline-flex items-center gap-1.5 rounded-control border border-line bg-panel px-2 py-1 text-12 hover:border-edge"
     >
-      <span className="text-artifact">
-        <ArtifactsIcon size={14} />
-      </span>
+      {picture === null ? (
+        <span className="text-artifact">
+          <ArtifactsIcon size={14} />
+        </span>
+      ) : (
+        <img src={picture} alt="" className="max-h-40 max-w-60 rounded-control object-contain" />
+      )}
       <span className="num">{attachment.ref}</span>
-      <span className="text-ink-3">
-        {charsTotal === 0
-          ? "no text: the model knows its name only"
-          : text.length < charsTotal
-            ? `the model reads ${whole(text.length)} of ${whole(charsTotal)} characters`
-            : `${whole(charsTotal)} characters`}
-      </span>
+      <span className="text-ink-3">{attachedWords(attachment)}</span>
     </Link>
   );
 }

@@ -57,8 +57,17 @@ export function currentBranch(chat: Chat): Branch | undefined {
 
 // What people do. Each answer says which run is at work; events bring the rest.
 
-export const say = ({ chat, branch }: Place, text: string): Promise<Started> =>
-  api.post<Started>(of(chat, "turns"), { text, branch });
+/** `attachments`: refs of images, sounds and PDFs that the model is shown with the words. */
+export const say = (
+  { chat, branch }: Place,
+  text: string,
+  attachments: readonly string[] = [],
+): Promise<Started> =>
+  api.post<Started>(of(chat, "turns"), {
+    text,
+    branch,
+    ...(attachments.length > 0 && { attachments }),
+  });
 
 /** What the model would have the person say; nobody has said it. */
 export const impersonate = ({ chat, branch }: Place): Promise<Shape<"DraftShown">> =>

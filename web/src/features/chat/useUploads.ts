@@ -27,7 +27,7 @@ export function useUploads(): Uploads {
       const made = await Promise.all(
         items.map(async (item, index) => {
           const text = item.media === "bytes" ? null : ((await files[index]?.text()) ?? null);
-          return attachment(`${item.id}@${item.version}`, text);
+          return attachment(`${item.id}@${item.version}`, text, files[index]?.type);
         }),
       );
       const known = (one: Attachment) => made.some((other) => other.ref === one.ref);
