@@ -132,6 +132,35 @@ async function openDialog() {
   return { user, dialog: screen.getByRole("dialog", { name: "Plan" }) };
 }
 
+test("a goal goes with its model, budget and folder, and a budget that is none is not sent", async () => {
+  const user = userEvent.setup();
+  show();
+  await user.type(screen.getByLabelText("Goal"), "Why?");
+  const opener = screen.getByRole("button", { name: "Model, budget and folder of the goal" });
+  await user.click(opener);
+  const options = screen.getByRole("group", { name: "How the goal is worked on" });
+  await user.type(within(options).getByLabelText("Model"), "openai:gpt-5-mini");
+  await user.type(within(options).getByLabelText("Budget in USD"), "lots");
+  await user.click(within(options).getByRole("switch"));
+  await user.keyboard("{Escape}");
+  expect(screen.queryByRole("group", { name: "How the goal is worked on" })).toBeNull();
+  await user.click(screen.getByRole("button", { name: "Plan" }));
+  expect(sent.filter((one) => one.method === "POST")).toEqual([]);
+  const budget = await screen.findByLabelText("Budget in USD");
+  screen.getByText(/Write dollars/);
+  await expectAccessible();
+  await user.clear(budget);
+  await user.type(budget, "0.50{Enter}");
+  expect(sent.filter((one) => one.method === "POST")).toEqual([
+    {
+      method: "POST",
+      url: "/api/v1/god-mode/plan",
+      body: { goal: "Why?", model: "openai:gpt-5-mini", budget_usd: "0.50", at_most: true },
+    },
+  ]);
+  expect(screen.queryByLabelText("Budget in USD")).toBeNull();
+});
+
 test("a plan comes back from its draft as it was, with what the dialog does not edit", () => {
   expect(planOf(draftOf(PLAN))).toEqual(PLAN);
 });

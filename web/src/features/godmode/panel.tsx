@@ -1,4 +1,4 @@
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
 import { canAct, unless } from "@/commands/command";
 import { commandState, runCommand } from "@/commands/registry";
 import { ActionButton } from "@/shell/ActionButton";
@@ -6,7 +6,9 @@ import { onGoalAsked } from "@/shell/goalField";
 import { useProjection } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
 import { IconButton } from "@/ui/IconButton";
-import { SearchIcon } from "@/ui/icons/icons";
+import { SearchIcon, SettingsIcon } from "@/ui/icons/icons";
+import { GoalOptions } from "./GoalOptions";
+import { budgetMistake, NO_WISHES, wishWords } from "./goalWishes";
 import { PlanDialog } from "./PlanDialog";
 import { PlanState } from "./PlanState";
 import { openPlans } from "./plans";
@@ -17,6 +19,11 @@ import { useFailedPlan } from "./useFailedPlan";
 export default function GodMode() {
   const ui = useUi();
   const [goal, setGoal] = useState("");
+  const [wishes, setWishes] = useState(NO_WISHES);
+  const [isOpen, setOpen] = useState(false);
+  const options = useRef<HTMLSpanElement>(null);
+  const closeOptions = useCallback(() => setOpen(false), []);
+  const wished = wishWords(wishes);
   const field = useRef<HTMLInputElement>(null);
   const { isAsking, ask } = usePlan();
   const plans = useProjection(openPlans);
@@ -41,12 +48,26 @@ export default function GodMode() {
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
     if (!may.ok || isAsking || goal.trim() === "") return;
-    void ask(goal.trim()).then((isAsked) => isAsked && setGoal(""));
+    if (budgetMistake(wishes.budget) !== undefined) {
+      setOpen(true);
+      return;
+    }
+    void ask(goal.trim(), wishes).then((isAsked) => {
+      if (!isAsked) return;
+      setGoal("");
+      setWishes(NO_WISHES);
+      setOpen(false);
+    });
   };
 
   return (
     <>
-      <form onSubmit={onSubmit} className="flex min-w-0 flex-1 items-center gap-2">
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- Escape in any of its fields */}
+      <form
+        onSubmit={onSubmit}
+        onKeyDown={(event) => event.key === "Escape" && setOpen(false)}
+        className="relative flex min-w-0 flex-1 items-center gap-2"
+      >
         <div className="flex h-9 min-w-0 flex-1 items-center gap-2.5 rounded-control border border-edge bg-paper pr-1 pl-3 focus-within:outline-2 focus-within:outline-accent">
           <label htmlFor="goal" className="text-accent">
             Goal
@@ -63,6 +84,17 @@ export default function GodMode() {
             onChange={(event) => setGoal(event.target.value)}
             className="h-full min-w-0 flex-1 bg-transparent outline-none disabled:cursor-not-allowed"
           />
+          {wished !== "" && <span className="max-w-40 truncate text-11 text-ink-3 max-tablet:hidden">{wished}</span>}
+          <span ref={options} className="contents">
+            <IconButton
+              label="Model, budget and folder of the goal"
+              size="small"
+              icon={<SettingsIcon size={14} />}
+              aria-expanded={isOpen}
+              aria-controls={isOpen ? "goal-options" : undefined}
+              onClick={() => setOpen(!isOpen)}
+            />
+          </span>
           <IconButton
             label="Search and run commands"
             shortcut="mod+k"
@@ -79,6 +111,15 @@ export default function GodMode() {
           may={unless(may, goal.trim() === "" && "Type a goal first.")}
           hint="Says who would do what, and what it may cost; nothing begins yet"
         />
+        {isOpen && (
+          <GoalOptions
+            id="goal-options"
+            wishes={wishes}
+            onChange={(change) => setWishes((before) => ({ ...before, ...change }))}
+            onClose={closeOptions}
+            opener={options}
+          />
+        )}
       </form>
       <PlanState plans={plans} />
       {reviewed?.isReady === true && (
