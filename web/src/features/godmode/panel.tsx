@@ -84,7 +84,9 @@ export default function GodMode() {
             onChange={(event) => setGoal(event.target.value)}
             className="h-full min-w-0 flex-1 bg-transparent outline-none disabled:cursor-not-allowed"
           />
-          {wished !== "" && <span className="max-w-40 truncate text-11 text-ink-3 max-tablet:hidden">{wished}</span>}
+          {wished !== "" && (
+            <span className="max-w-40 truncate text-11 text-ink-3 max-tablet:hidden">{wished}</span>
+          )}
           <span ref={options} className="contents">
             <IconButton
               label="Model, budget and folder of the goal"
