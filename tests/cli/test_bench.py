@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from artelier_lab.bench import AREAS, Target, judge
+from artelier_lab.bench import AREAS, Target, judge, run_bench
+from artelier_lab.bench.peers.area import PEERS
 from tests.cli.conftest import Shell
 
 
@@ -67,3 +68,13 @@ def test_bench_says_why_a_figure_is_not_there(shell: Shell, monkeypatch: pytest.
 def test_bench_refuses_what_it_cannot_measure(shell: Shell) -> None:
     assert shell("bench", "patience").code == 2
     assert shell("bench", "kernel", "--directory", "gone").code == 2
+
+
+@pytest.mark.slow
+def test_peers_measures_what_is_installed_and_names_what_is_not(tmp_path: Path) -> None:
+    found = run_bench("peers", quick=True, directory=tmp_path)
+    assert all(found[f"artelier_{what}"] > 0 for what in ("turn_cpu_ms", "run_cpu_ms", "resume_cpu_ms"))
+    absent = {name for name in PEERS if f"{name}_turn_cpu_ms" not in found}
+    assert set(found["missing"]) == absent and "artelier" not in absent
+    assert found["versions"]["artelier"]
+    assert not list(tmp_path.iterdir())

@@ -75,6 +75,12 @@ def _stores(*, quick: bool, directory: Path, progress: Progress) -> dict[str, An
     return bench_stores(quick=quick, directory=directory, progress=progress)
 
 
+def _peers(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier_lab.bench.peers.area import bench_peers
+
+    return bench_peers(quick=quick, directory=directory, progress=progress)
+
+
 AREAS: dict[str, Area] = {
     "kernel": _kernel,
     "context": _context,
@@ -86,6 +92,7 @@ AREAS: dict[str, Area] = {
     "economy": _economy,
     "scale": _scale,
     "stores": _stores,
+    "peers": _peers,
 }
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 
