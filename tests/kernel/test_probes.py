@@ -333,7 +333,7 @@ def _lost(probe: Callable[..., Any]) -> Any:
         (happened("receipt"), "receipt"),
         (happened(), None),
         ("receipt", "receipt"),
-        (None, None),
+        (False, False),
         ({"paid": 3}, {"paid": 3}),
     ],
 )
@@ -348,6 +348,22 @@ def test_a_bare_value_counts_as_happened(tmp_path: Path, answer: Any, value: Any
             runs = kernel.for_tenant()
             assert await drive(runs, code) == "completed"
             assert await result_of(runs) == value
+
+    play(scenario())
+
+
+def test_a_probe_that_found_nothing_says_nothing(tmp_path: Path) -> None:
+    bookings: dict[str, Any] = {}
+
+    async def scenario() -> None:
+        probe = lambda key, _: bookings.get(key)  # noqa: E731 - as one writes it
+        with open_kernel(tmp_path, tools=[_lost(probe)]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "unknown_outcome"
+            assert "returned None" in (await _probe_error(runs) or "")
+            bookings[KEY] = "receipt"
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == "receipt"
 
     play(scenario())
 

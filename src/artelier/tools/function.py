@@ -240,9 +240,9 @@ class Tool(Generic[P, R_co]):
         values = {**self._parameters.defaults(), **given}
         hook = cast(Hook, self._probe)
         answer = await _invoke(functools.partial(hook, idempotency_key, values))
-        if isinstance(answer, ProbeAnswer):
-            return answer
-        return self._json(answer.result if isinstance(answer, Happened) else answer)
+        if isinstance(answer, Happened):
+            return Happened(self._json(answer.result))
+        return answer if answer is None or isinstance(answer, ProbeAnswer) else self._json(answer)
 
     @property
     def compensate(self) -> Compensate | None:

@@ -212,6 +212,10 @@ NOT_OURS = (
     "The probe says that the call has not happened, but it is a call of the run that this was forked from,"
     " which may make it as well."
 )
+NO_ANSWER = (
+    "The probe returned None, which says nothing: let it return happened() or happened(result), not_happened"
+    " or unsure."
+)
 TOO_OFTEN = f"The probe has said {REDISPATCHES_MAX} times that the call has not happened."
 
 
@@ -251,6 +255,8 @@ async def ask_probe(tool: ToolPort, key: str, arguments: dict[str, Any]) -> Prob
         return Probed(answer="unsure")
     if answer is not_happened:
         return Probed(answer="not_happened")
+    if answer is None:  # such as `bookings.get(key)` that found nothing: nobody has said that it happened
+        return Probed(answer="unsure", error=NO_ANSWER)
     return Probed(answer="happened", value=answer.result if isinstance(answer, Happened) else answer)
 
 
