@@ -7,13 +7,15 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from artelier.server.openapi import document
+from artelier.server.wire.base import ResponseModel, describe_record
 from tests.server.house import house
 
 
@@ -121,3 +123,46 @@ def test_a_mounted_application_names_its_own_address_in_the_document(tmp_path: P
             assert "servers" not in (await made.client.get("/api/v1/openapi.json")).json()
 
     asyncio.run(scenario())
+
+
+class _Leg(NamedTuple):
+    km: int
+    """None where nobody has measured it."""
+
+
+class _Way(NamedTuple):
+    name: str
+    legs: tuple[_Leg, ...]
+    sums: Mapping[str, int] | None
+    secret: str
+    kind: str
+
+
+@describe_record(_Leg)
+class _LegOut(ResponseModel):
+    """A leg."""
+
+
+@describe_record(_Way, without=("secret",))
+class _WayOut(ResponseModel):
+    """A way."""
+
+    kind: str | None
+    """Said here."""
+    more: int = 0
+
+
+def test_a_model_has_the_fields_of_its_record_and_what_it_says_itself() -> None:
+    properties = _WayOut.model_json_schema()["properties"]
+    way = _Way("home", (_Leg(3), _Leg(4)), None, "s", "road")
+
+    assert list(properties) == ["name", "legs", "sums", "kind", "more"]
+    assert properties["kind"]["description"] == "Said here."
+    assert _LegOut.model_json_schema()["properties"]["km"]["description"].startswith("null where nobody")
+    assert _WayOut.model_validate(way).model_dump() == {
+        "name": "home",
+        "legs": [{"km": 3}, {"km": 4}],
+        "sums": None,
+        "kind": "road",
+        "more": 0,
+    }
