@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel
 from artelier.kernel import Policy, Run
+from artelier.log.database_store import DatabaseStore
 from artelier.pii import scrubber
 from artelier.pii.hidden_values import places
 from artelier.pii.search_processes import INLINE_CHARS_MAX
@@ -119,3 +120,42 @@ def test_an_agent_is_told_at_length(tmp_path: Path, on_loop: list[int]) -> None:
     asyncio.run(scenario())
 
     assert on_loop == []
+
+
+MANY = 3_000
+ADDRESSES = " ".join(f"anna{number}@example.org" for number in range(MANY))
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Statements about values that were run on the event loop."""
+    found: list[str] = []
+    look = DatabaseStore.look
+
+    def spy(store: DatabaseStore, sql: str, parameters: Sequence[object] = ()) -> Any:
+        if "vault" in sql or "received" in sql:
+            found.append(sql)
+        return look(store, sql, parameters)
+
+    monkeypatch.setattr(DatabaseStore, "look", spy)
+    return found
+
+
+def test_the_store_is_not_asked_for_each_of_many_values(tmp_path: Path, looks: list[str]) -> None:
+    counts: list[int] = []
+
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(lambda request: "done")}
+        with Kernel.open(tmp_path / "s.db", models=models, policy=Policy(pii=True), environ=KEY) as kernel:
+            agent = AutonomousAgent(kernel=kernel)
+            for work in (
+                lambda: agent.run(run_id="a", model="m", prompt=ADDRESSES),
+                lambda: agent.chat("c", model="m").send(ADDRESSES),
+            ):
+                looks.clear()
+                assert (await work()).status == "completed"
+                counts.append(len(looks))
+
+    asyncio.run(scenario())
+
+    assert max(counts) < MANY // 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -27,7 +27,7 @@ from artelier.kernel.prompt.manifest import (
     part_content,
     texts_in,
 )
-from artelier.kernel.queries.tenants import has_received, has_said
+from artelier.kernel.queries.tenants import has_said, received_of
 from artelier.kernel.tenants.events import PatternsChanged, PersonalReceived, StoredPattern
 from artelier.log.blobs import LARGE_BYTES
 from artelier.pii.vault import count_placeholders, placeholders_in
@@ -81,7 +81,13 @@ def patterns_changed(patterns: object) -> PatternsChanged:
 
 def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
     """Return True if a run received a placeholder, or one that it comes from: its parents, its origins."""
-    return has_received(store, tenant, run_id, placeholder)
+    return bool(received_of(store, tenant, run_id, (placeholder,)))
+
+
+def _added(text: str, clean: str) -> list[str]:
+    """Return the placeholders of what was scrubbed that were not typed before."""
+    typed = frozenset(placeholders_in(text))
+    return [one for one in placeholders_in(clean) if one not in typed]
 
 
 class ScrubbedRun(Protocol):
@@ -187,7 +193,13 @@ class Personal:
             yield
 
     def _escape(self, content: bytes) -> bytes:
-        return canonical(self._scrubber.escape_lookalikes(msgspec.json.decode(content), self.knows))
+        # The store is asked for many at once: a text may name fifty thousand.
+        news = frozenset(self._news(placeholders_in(content.decode(errors="replace"))))
+
+        def keep(placeholder: str) -> bool:
+            return placeholder not in news and self.knows(placeholder)
+
+        return canonical(self._scrubber.escape_lookalikes(msgspec.json.decode(content), keep))
 
     def clean(self, content: bytes, *, foreign: bool = False) -> bytes:
         """JSON as the run and its log see it. In `foreign` content, what was typed is no placeholder.
@@ -231,38 +243,35 @@ class Personal:
         clean = self._scrubber.content(content)
         if clean == content:
             return arguments
-        before = content.decode()
-        self.receive([one for one in placeholders_in(clean.decode()) if one not in before])
+        self.receive(_added(content.decode(), clean.decode()))
         return msgspec.json.decode(clean)
 
     def knows(self, placeholder: str) -> bool:
         """Return True if this run received it, or one that it comes from: its parents, its origins."""
-        if placeholder in self._received:
-            return True
+        return not self._news((placeholder,))
+
+    def _news(self, named: Iterable[str]) -> list[str]:
+        """Return those of these that neither this run has received nor one that it comes from, each once."""
+        asked = [one for one in dict.fromkeys(named) if one not in self._received]
         core = self._core
-        known = is_known(core.store, core.tenant.id, core.run_id, placeholder)
-        if known:
-            self._received.add(placeholder)
-        return known
+        known = received_of(core.store, core.tenant.id, core.run_id, asked)
+        self._received.update(known)
+        return [one for one in asked if one not in known]
 
     def receive_opening(self, *given: Any) -> list[PersonalReceived]:
         """Return what a new run has received by what it is asked: values that stand there, no typed
         look-alikes.
         """
         texts = [canonical(value).decode() for value in given if value is not None]
-        found = [
-            one
-            for text in texts
-            for one in placeholders_in(self._scrubber.content(text.encode()).decode())
-            if one not in text
-        ]
-        new = [one for one in dict.fromkeys(found) if not self.knows(one)]
+        new = self._news(
+            one for text in texts for one in _added(text, self._scrubber.content(text.encode()).decode())
+        )
         self._received.update(new)
         return [PersonalReceived(placeholders=tuple(new))] if new else []
 
     def receive(self, named: Sequence[str]) -> None:
         """Note what the run has been shown."""
-        new = [one for one in dict.fromkeys(named) if not self.knows(one)]
+        new = self._news(named)
         if new and self._core.actor is not None:
             self._received.update(new)
             self._core.actor.note(PersonalReceived(placeholders=tuple(new)))

@@ -365,16 +365,12 @@ class Vault:
         """Rows of these placeholders that must ride with what names them."""
         if not self._pending:
             return ()
-        rows: list[Secret] = []
-        for one in dict.fromkeys(named):
-            secret = self._pending.get(one)
-            if secret is None:
-                continue
-            if self._is_free(one, secret.digest):
-                rows.append(secret)
-            else:
-                del self._pending[one]
-        return tuple(rows)
+        waiting = self.waiting(named)
+        for start in range(0, len(waiting), _LOOKED_AT_ONCE):
+            some = waiting[start : start + _LOOKED_AT_ONCE]
+            for stored in stored_placeholders(self._look, self._tenant, some):
+                del self._pending[stored]
+        return tuple(self._pending[one] for one in waiting if one in self._pending)
 
     def waiting(self, named: Iterable[str]) -> list[str]:
         """Return those of these placeholders whose rows may not be stored yet."""

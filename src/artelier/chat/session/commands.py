@@ -14,10 +14,10 @@ from artelier.kernel import OpenRun, control_stream, reconcile, run_limits, run_
 from artelier.kernel.control_stream import REOPEN, Given
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.history.drift import newest_drift
-from artelier.kernel.pii_scrubber import is_known
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow
+from artelier.kernel.queries.tenants import received_of
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.waits import microseconds
 from artelier.kernel.run_limits import cap_values, encode_limits
@@ -313,7 +313,15 @@ def _escape_unknown_placeholders(desk: TenantScope, run_id: str, value: object) 
     services = desk.services
     if services.personal is None:
         return value
-    return escape_json(value, lambda one: is_known(services.store, desk.id, run_id, one))
+    typed = dict[str, None]()
+
+    def note(placeholder: str) -> bool:
+        typed[placeholder] = None
+        return True
+
+    escape_json(value, note)
+    known = received_of(services.store, desk.id, run_id, list(typed))
+    return escape_json(value, known.__contains__)
 
 
 async def _give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:

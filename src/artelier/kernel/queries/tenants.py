@@ -129,25 +129,34 @@ _FAMILY = (
     "WITH RECURSIVE family(run) AS (SELECT ? UNION"
     " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
     " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
-    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
+    " SELECT {} FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
 )
+_ASKED_AT_ONCE = 500
+"""Placeholders that one statement asks for."""
 
 
-def has_received(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
-    """Return True if a run received a placeholder, or one that it comes from: its parents, its origins."""
-    rows = store.look(
-        f"{_FAMILY} JOIN received p ON p.run = r.id WHERE p.placeholder = ?"
-        # What a file says that an imported run has received proves nothing here.
-        " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run) LIMIT 1",
-        (run_id, tenant, tenant, placeholder),
-    )
-    return bool(rows)
+def received_of(store: Store, tenant: str, run_id: str, placeholders: Sequence[str]) -> set[str]:
+    """Return those of these placeholders that a run received, or one that it comes from: its parents, its
+    origins.
+    """
+    found = set[str]()
+    for start in range(0, len(placeholders), _ASKED_AT_ONCE):
+        some = placeholders[start : start + _ASKED_AT_ONCE]
+        rows = store.look(
+            f"{_FAMILY.format('DISTINCT p.placeholder')} JOIN received p ON p.run = r.id"
+            f" WHERE p.placeholder IN ({_marks(some)})"
+            # What a file says that an imported run has received proves nothing here.
+            " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)",
+            (run_id, tenant, tenant, *some),
+        )
+        found.update(placeholder for (placeholder,) in rows)
+    return found
 
 
 def has_said(store: Store, tenant: str, run_id: str, text: str) -> bool:
     """Return True if an event of a run has a text, or one of a run that it comes from."""
     rows = store.look(
-        f"{_FAMILY} JOIN event_log e ON e.stream_id = r.id WHERE instr(e.data, ?) > 0 LIMIT 1",
+        f"{_FAMILY.format('1')} JOIN event_log e ON e.stream_id = r.id WHERE instr(e.data, ?) > 0 LIMIT 1",
         (run_id, tenant, tenant, text),
     )
     return bool(rows)

@@ -51,9 +51,14 @@ def _spoken(name: str, say: Callable[[Scene, str], Awaitable[Answer]], text: str
     return Input(name=name, attack=attack, twin=twin)
 
 
+ADDRESSES = " ".join(f"a{number}@b.co" for number in range(48_000))
+"""Values that all differ: each has a placeholder of its own."""
+
 INPUTS = (
     _spoken("turn-card-digits", _say, "4111 1111 1111 1112 " * 48_000),
     _spoken("turn-long", _say, "word " * 190_000),
+    _spoken("turn-addresses", _say, ADDRESSES),
+    _spoken("goal-addresses", _order, ADDRESSES),
     _spoken("goal-card-digits", _order, "4111 1111 1111 1112 " * 48_000),
     _agent("schema-nested-repeats", "schema-nested", "decent-schema"),
     _agent("schema-polynomial", "schema-polynomial", "decent-schema"),
