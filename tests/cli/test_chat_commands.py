@@ -146,5 +146,5 @@ def test_files_leave_as_they_came_and_thoughts_are_shown(say: Say, shell: Shell)
     }
     assert (shell.folder / "out.json").read_bytes() == card
     assert objects(ran)[-1]["reasoning"] == "A guest."
-    assert "thought: 2 words; /reasoning 1 shows them" in say("/turns").err
+    assert "thought: 2 words; /reasoning 0 shows them" in say("/turns").err
     assert say("/export x.json lorebook", "--json").code != 0
