@@ -37,7 +37,7 @@ def test_a_chat_shows_an_image_in_its_turn_in_later_ones_and_in_another_variant(
             await session.rewind(1)
             assert (await session.regenerate()).text == "really a dot"
             with pytest.raises(InvalidRequest, match="no image"):
-                await session.generate("And this?", attachments=[b"hello"])
+                await session.generate("And this?", attachments=[b"\0hello"])
             assert (await kernel.collect()).blobs == 0
             assert kernel.verify().ok
             await kernel.for_tenant().erase(subject="customer-17")
@@ -103,7 +103,11 @@ def test_the_command_line_shows_files(shell: Shell, provider: Provider) -> None:
         (["chat", "c", "--message", "x", "--attach", "large.png"], "too large to be sent"),
         (["chat", "c", "--message", "x", "--attach", "broken.png"], "this PNG is broken"),
         (["chat", "c", "--message", "x", "--attach", "locked.pdf"], "has a password"),
-        (["do", "x", "--workspace", ".", "--attach", "a.png"], "--solo"),
+        (["do", "x", "--workspace", ".", "--attach", "missing.png"], "no such file"),
+        (["do", "x", "--workspace", ".", "--attach", "broken.png"], "this PNG is broken"),
+        (["do", "x", "--workspace", ".", "--attach", "locked.pdf"], "has a password"),
+        (["do", "x", "--workspace", ".", "--attach", "b.bin"], "no image, sound, PDF or text"),
+        (["do", "x", "--workspace", ".", "--attach", "a.png", "--model", "offline"], "takes no image/png"),
     ],
 )
 def test_a_file_that_cannot_be_shown_is_refused_with_a_reason(
@@ -111,6 +115,7 @@ def test_a_file_that_cannot_be_shown_is_refused_with_a_reason(
 ) -> None:
     (shell.folder / "a.png").write_bytes(png())
     (shell.folder / "broken.png").write_bytes(png()[:-6])
+    (shell.folder / "b.bin").write_bytes(bytes(range(256)))
     (shell.folder / "locked.pdf").write_bytes(pdf("a", password="x"))
     with (shell.folder / "large.png").open("wb") as file:
         file.truncate(200_000_000)
@@ -120,6 +125,7 @@ def test_a_file_that_cannot_be_shown_is_refused_with_a_reason(
     assert ran.code != 0
     assert why in ran.err + ran.out
     assert provider.calls == 0
+    assert shell("runs", "list").out.strip() in ("", "no runs")
 
 
 def test_people_see_what_a_prompt_showed(shell: Shell, provider: Provider) -> None:

@@ -81,8 +81,12 @@ def test_a_pdf_that_unfolds_without_end_is_refused() -> None:
     ("content", "said", "why"),
     [
         (b"\0" * 200_000_000, "", "too large"),
-        (b"hello", "", "no image, sound or PDF"),
-        (b"", "", "no image, sound or PDF"),
+        (b"hel\0lo", "", "no image, sound, PDF or text"),
+        (b"hel\xfflo", "", "no image, sound, PDF or text"),
+        (b"hello", "image/png", "no image, sound, PDF or text"),
+        (b" \n", "text/csv", "this file is empty"),
+        (b"", "", "this file is empty"),
+        (b"x" * 400_001, "", "this text is too long"),
         (png(), "image/jpeg", "another type"),
     ],
 )

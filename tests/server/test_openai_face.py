@@ -443,7 +443,7 @@ def test_images_and_pdfs_reach_the_model_and_the_log_holds_no_base64(tmp_path: P
         (f"data:image/png;base64,{'A' * (2**20 + 1)}", "no base64"),
         (data_url(png()[:-6]), "this PNG is broken"),
         (data_url(png(), "image/jpeg"), "another type"),
-        (data_url(b"hello"), "no image, sound or PDF"),
+        (data_url(b"hello"), "no image, sound, PDF or text"),
         (data_url(pdf("a", password="x"), "application/pdf"), "has a password"),
     ],
 )

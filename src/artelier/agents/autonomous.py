@@ -150,8 +150,8 @@ class AutonomousAgent:
         instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
         `replay` as of `kernel.run`: under `fork_on_drift` the result may be that of a fork, which it names.
         `subject`: whom it is about; what it stores, remembers and writes is erased with that.
-        `params`: those of its model calls, laid over the agent's. `attachments`: images, sounds and PDFs that
-        a new run is shown with its task.
+        `params`: those of its model calls, laid over the agent's. `attachments`: images, sounds, PDFs and
+        texts that a new run is shown with its task.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """

@@ -310,7 +310,7 @@ class Wanted:
     params: Mapping[str, Any] | None = None
     """Of its model calls, such as `temperature`; None: the agent's."""
     attachments: tuple[bytes, ...] = ()
-    """Images, sounds and PDFs that a new run is shown with its task."""
+    """Images, sounds, PDFs and texts that a new run is shown with its task."""
     key_id: int | None = None
     """The subject's key of the turn before, or of the schedule."""
     must_be_new: bool = False

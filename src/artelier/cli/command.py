@@ -22,17 +22,16 @@ from artelier.errors import ArtelierError, InvalidRequest, NotFound
 
 Body = Callable[..., Any]
 
-ATTACHED_MAX = 20
-"""Files that one command shows a model."""
-
 
 def read_attachments(files: Sequence[str]) -> list[bytes]:
     """Return the content of files that a model is to be shown.
 
     Errors: `NotFound`; `InvalidRequest` for what is too large, before it is read.
     """
-    if len(files) > ATTACHED_MAX:
-        raise InvalidRequest("too many files at once", expected=f"at most {ATTACHED_MAX}", got=len(files))
+    from artelier.ports.media import ATTACHMENTS_MAX
+
+    if len(files) > ATTACHMENTS_MAX:
+        raise InvalidRequest("too many files at once", expected=f"at most {ATTACHMENTS_MAX}", got=len(files))
     return [_read_attachment(file) for file in files]
 
 
@@ -116,7 +115,7 @@ ModelParams = Annotated[
 ]
 Attachments = Annotated[
     list[str] | None,
-    typer.Option("--attach", metavar="FILE", help="Image, sound or PDF to show the model; repeatable."),
+    typer.Option("--attach", metavar="FILE", help="Image, sound, PDF or text to show the model; repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 

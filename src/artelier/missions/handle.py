@@ -45,6 +45,7 @@ class MissionsHandle:
         subject: str = "",
         at_most: bool = False,
         params: Mapping[str, Any] | None = None,
+        attachments: Sequence[bytes] = (),
     ) -> PlannedMission:
         """Take a goal apart, where nothing is launched yet.
 
@@ -52,7 +53,8 @@ class MissionsHandle:
         is asked for. `budget_usd` caps the mission with all that belongs to it; with `at_most`, so does the
         estimate of its plan from the launch on, which is only about what it may cost otherwise. `subject`:
         whom it is about; what its runs store and write is erased with that. `params`: those of its model
-        calls, such as `{"temperature": 0.2}`, which then stands over that of steering.
+        calls, such as `{"temperature": 0.2}`, which then stands over that of steering. `attachments`: images,
+        sounds, PDFs and texts that a new mission's planner, tasks and evaluators are shown.
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """
@@ -72,6 +74,7 @@ class MissionsHandle:
             subject=subject,
             at_most=at_most,
             params=params,
+            attachments=attachments,
         )
 
     async def launch(

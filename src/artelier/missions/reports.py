@@ -227,6 +227,21 @@ class PlannedMission(TypedDict):
     estimate: MissionEstimate | None
 
 
+class AttachmentReport(TypedDict):
+    """An image, a sound, a PDF or a text that came with a goal."""
+
+    media_type: str
+    size_bytes: int
+    pages: int | None
+    """Of a PDF."""
+    pixels: tuple[int, int] | None
+    """Width and height of an image."""
+    seconds: int | None
+    """Length of a sound."""
+    blob: str
+    """Reference of its bytes: `/runs/{id}/media/{blob}?step=...` gives them for a step that was shown it."""
+
+
 class MissionDetail(TypedDict):
     """A mission with all that belongs to it."""
 
@@ -244,6 +259,7 @@ class MissionDetail(TypedDict):
     model: str
     workspace: str
     """Folder that its tools work on; empty for none."""
+    attachments: list[AttachmentReport]
     plan: Any
     estimate: MissionEstimate | None
     edited: bool

@@ -18,7 +18,7 @@ from artelier.ports.model import ChatMessage, ModelPort, Part
 MEDIA = "media"
 """The type of a part that is no text."""
 
-MediaKind = Literal["image", "audio", "pdf"]
+MediaKind = Literal["image", "audio", "pdf", "text"]
 
 MEDIA_TYPES: dict[str, MediaKind] = {
     "image/png": "image",
@@ -28,13 +28,18 @@ MEDIA_TYPES: dict[str, MediaKind] = {
     "audio/wav": "audio",
     "audio/mpeg": "audio",
     "application/pdf": "pdf",
+    "text/plain": "text",
 }
-"""What can be attached, by media type."""
+"""What can be attached, by media type. Text of any kind is `text/plain`; models are given it as text."""
 
 MEDIUM_BYTES_MAX = 20 * 1024 * 1024
 """One medium (the most that any provider takes in a request is 32 MB, as base64)."""
+ATTACHED_TEXT_BYTES_MAX = 400_000
+"""One text (some 100,000 tokens): a longer one is for tools that read a part of it."""
 CALL_BYTES_MAX = 22 * 1024 * 1024
 """All media of one call together; base64 makes a third more of it."""
+ATTACHMENTS_MAX = 20
+"""Media that a command or a request comes with."""
 CALL_MEDIA_MAX = 100
 """Media in one call: Anthropic's bound, and the lowest of those that are known."""
 PAGES_MAX = 1_000
@@ -45,7 +50,7 @@ _NAME_CHARS = 45
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Medium:
-    """One image, sound or PDF, and what bounds its cost."""
+    """One image, sound, PDF or text, and what bounds its cost."""
 
     blob: str
     """Reference of its bytes."""

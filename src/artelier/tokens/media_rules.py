@@ -147,4 +147,6 @@ def estimate_media_tokens(medium: Medium) -> int:
         return min(1_600, max(64, width * height // 750))
     if medium.kind == "audio":
         return 32 * (medium.seconds or 60)
+    if medium.kind == "text":
+        return medium.text_bytes // 4
     return (medium.pages or 1) * 1_600 + medium.text_bytes // 4

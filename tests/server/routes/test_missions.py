@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from artelier.ports.media import MediaRules
 from artelier.server.background_tasks import errands_of
-from artelier.testing import ScriptedModel
+from artelier.testing import ScriptedMediaModel, ScriptedModel
+from artelier.tokens.media_rules import IMAGES
+from tests.media.samples import png
 from tests.missions.mission_stage import FORK, GOAL, LINE, MISSION, Team, planned
 from tests.missions.task_stage import look, write
 from tests.server.routes.goals import Held, actors, launched_by, planned_by, stands
@@ -301,5 +305,32 @@ def test_parameters_of_a_mission_and_of_an_agent_come_over_http(tmp_path: Path) 
                 asked = {"goal": GOAL, "model": "m", "mission_id": "other", "params": params}
                 refused(await served.ada.post("/god-mode/plan", json=asked), 422, "invalid_request")
             refused(await served.ada.get(at("missions", "other")), 404)
+
+    play(scenario())
+
+
+def test_what_comes_with_a_goal_is_a_data_url_and_a_bad_one_is_refused(tmp_path: Path) -> None:
+    def url(content: bytes, media_type: str = "image/png") -> str:
+        return f"data:{media_type};base64,{b64encode(content).decode()}"
+
+    async def scenario() -> None:
+        model = ScriptedMediaModel([LINE], rules=MediaRules(types=IMAGES, bound=lambda medium: 1_000))
+        async with serving(tmp_path, model=model) as served:
+            for bad in ("https://example.com/a.png", url(png()[:-6]), url(b"\0", "text/plain")):
+                asked = {"goal": GOAL, "model": "m", "mission_id": MISSION, "attachments": [bad]}
+                refused(await served.ada.post("/god-mode/plan", json=asked), 422)
+            refused(await served.ada.get(at("missions", MISSION)), 404, "not_found")
+
+            note = url(b"region,amount\nOslo,12\n", "text/csv")
+            await planned_by(served.ada, attachments=[url(png(5, 5)), note])
+            shown = good(await served.ada.get(at("missions", MISSION)))["attachments"]
+            assert [(one["media_type"], one["pixels"]) for one in shown] == [
+                ("image/png", [5, 5]),
+                ("text/plain", None),
+            ]
+            address = at("runs", MISSION, "media", shown[0]["blob"])
+            sent = await served.ada.get(address, params={"step": "plan"})
+            assert (sent.content, sent.headers["content-type"]) == (png(5, 5), "image/png")
+            assert model.media == [(png(5, 5),)]
 
     play(scenario())

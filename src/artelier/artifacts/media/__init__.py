@@ -1,1 +1,1 @@
-"""Images, sounds and PDFs as they come in: what they are, and what is wrong with them."""
+"""Images, sounds, PDFs and texts as they come in: what they are, and what is wrong with them."""

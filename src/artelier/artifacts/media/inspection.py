@@ -19,7 +19,7 @@ from artelier.confinement import Needs
 from artelier.errors import InvalidRequest, ToolFailed
 from artelier.log import Blob
 from artelier.log.blobs import DataKey, prepared_blob
-from artelier.ports.media import MEDIA_TYPES, MEDIUM_BYTES_MAX, PAGES_MAX, Medium
+from artelier.ports.media import ATTACHED_TEXT_BYTES_MAX, MEDIA_TYPES, MEDIUM_BYTES_MAX, PAGES_MAX, Medium
 
 # The headers of images and sounds: their type, their size in pixels or seconds, and whether they are
 # whole.
@@ -56,6 +56,7 @@ def broken(what: str, why: str, **facts: str) -> BrokenMedium:
 
 
 PDF = "application/pdf"
+TEXT = "text/plain"
 
 
 def type_of(content: bytes) -> str | None:
@@ -272,6 +273,19 @@ class MediaFacts:
     pages: int | None = None
     text: str = ""
 
+    def to_medium(self, *, blob: str = "", text: str | None = None, text_bytes: int = 0) -> Medium:
+        """Return it under the names that its content has, or will have."""
+        return Medium(
+            blob=blob,
+            media_type=self.header.media_type,
+            size_bytes=len(self.content),
+            pages=self.pages,
+            pixels=self.header.pixels,
+            seconds=self.header.seconds,
+            text=text,
+            text_bytes=text_bytes,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptMedium:
@@ -301,11 +315,7 @@ async def inspect_medium(content: bytes, *, media_type: str = "") -> MediaFacts:
     check_size(len(content))
     found = type_of(content)
     if found is None:
-        raise InvalidRequest(
-            "this is no image, sound or PDF that a model takes",
-            expected=", ".join(MEDIA_TYPES),
-            got=repr(content[:12])[:60],
-        )
+        return _read_text(content, media_type=media_type)
     if media_type and _plain_type(media_type) != found:
         raise InvalidRequest(
             "this is another type of medium than is said", expected=found, got=media_type[:60]
@@ -314,6 +324,36 @@ async def inspect_medium(content: bytes, *, media_type: str = "") -> MediaFacts:
         return MediaFacts(content=content, header=await asyncio.to_thread(read_header, content, found))
     return await _read_pdf(content)
 
+
+def _read_text(content: bytes, *, media_type: str) -> MediaFacts:
+    """Return a text of UTF-8, whatever its kind. Errors: `InvalidRequest` for anything else."""
+    said = _plain_type(media_type)
+    is_said = not said or said.startswith("text/") or said in _TEXT_TYPES
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if not is_said or "\0" in text:
+        raise InvalidRequest(
+            "this is no image, sound, PDF or text that a model takes",
+            expected=", ".join(MEDIA_TYPES),
+            got=repr(content[:12])[:60],
+        )
+    if not text.strip():
+        raise InvalidRequest("this file is empty", expected="a file that holds something")
+    if len(content) > ATTACHED_TEXT_BYTES_MAX:
+        raise InvalidRequest(
+            "this text is too long to be sent to a model",
+            expected=f"at most {ATTACHED_TEXT_BYTES_MAX} bytes",
+            got=len(content),
+            hint="Put it into the workspace, where tools read a part of it, or attach an excerpt.",
+        )
+    return MediaFacts(content=content, header=MediaHeader(media_type=TEXT), text=text)
+
+
+_TEXT_TYPES = frozenset(
+    ("application/json", "application/xml", "application/yaml", "application/octet-stream")
+)
 
 _OTHER_NAMES = {
     "image/jpg": "image/jpeg",
@@ -373,14 +413,5 @@ async def keep_medium(
         text_ref, text = await prepared_blob(tenant, key, escape(tenant, facts.text).encode())
         blobs.append(text)
         text_bytes = len(text.content)
-    medium = Medium(
-        blob=ref,
-        media_type=facts.header.media_type,
-        size_bytes=len(blob.content),
-        pages=facts.pages,
-        pixels=facts.header.pixels,
-        seconds=facts.header.seconds,
-        text=text_ref,
-        text_bytes=text_bytes,
-    )
+    medium = facts.to_medium(blob=ref, text=text_ref, text_bytes=text_bytes)
     return KeptMedium(medium=medium, blobs=tuple(blobs))

@@ -52,7 +52,8 @@ class ChatTurns(ChatDeletions):
         """Say something, and get the turn with its reply. `params` are for this one main call.
 
         `speaker`: which character of a group replies; by default the chat's rule chooses. `attachments`:
-        images, sounds and PDFs that are shown with the words. A turn that fails is a result with `failed`.
+        images, sounds, PDFs and texts that are shown with the words. A turn that fails is a result with
+        `failed`.
         Errors: `Conflict` while another run of the branch has not ended; `InvalidRequest`; `LeaseHeld`;
         `NotFound` for no such character.
         """

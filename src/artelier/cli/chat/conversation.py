@@ -359,7 +359,7 @@ class Talk:
         self.lines = lines
         self.interrupts = Interrupts()
         self.attached: list[bytes] = []
-        """Images, sounds and PDFs that the next message shows."""
+        """Images, sounds, PDFs and texts that the next message shows."""
         self.is_over = False
         """Set by `/quit`."""
 

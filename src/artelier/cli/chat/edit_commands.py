@@ -71,7 +71,7 @@ async def rewind(talk: Talk, turn: str) -> None:
     await talk.stand()
 
 
-@slash("attach", "FILE ...", help="Show images, sounds or PDFs with your next message.")
+@slash("attach", "FILE ...", help="Show images, sounds, PDFs or texts with your next message.")
 async def attach(talk: Talk, *files: str) -> None:
     from artelier.artifacts.media.inspection import inspect_medium
 

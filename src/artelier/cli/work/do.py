@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -93,7 +92,7 @@ async def do(
         subject=subject,
         at_most=at_most,
         params=parse_params(param or ()),
-        attachments=_read_attached(attach or (), solo=solo),
+        attachments=tuple(read_attachments(attach or ())),
     )
     given = _read_plan(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
@@ -178,7 +177,14 @@ async def _conduct_mission(
 
     async def work(on_wait: str) -> AgentResult:
         return await conduct(
-            desk, run_id, job, on_wait=on_wait, limits=limits, subject=wish.subject, params=wish.params
+            desk,
+            run_id,
+            job,
+            on_wait=on_wait,
+            limits=limits,
+            subject=wish.subject,
+            params=wish.params,
+            attachments=wish.attachments,
         )
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
@@ -195,17 +201,6 @@ async def _gone_on(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish, pla
         await kernel.for_tenant(call.tenant).launch(run_id, plan, by=call.person)
     caps = {} if wish.usd is None else {"usd": wish.usd}
     return await resume_and_drive(call, kernel, run_id, yes=wish.yes, caps=caps)
-
-
-def _read_attached(files: Sequence[str], *, solo: bool) -> tuple[bytes, ...]:
-    """Return what the agent is shown. Errors: `InvalidRequest`, `NotFound`."""
-    if files and not solo:
-        raise InvalidRequest(
-            "--attach shows files to one agent, and a plan has several",
-            expected="--attach with --solo",
-            hint="Agents of a plan read files of the workspace.",
-        )
-    return tuple(read_attachments(files))
 
 
 def _announce(call: CliCall, run_id: str, wish: DoWish) -> None:

@@ -175,7 +175,7 @@ class Run:
         return ModelStream(self._core, call, key=key, branch=self._branch)
 
     async def attach(self, content: bytes, *, key: str | None = None) -> Part:
-        """Store an image, a sound or a PDF, once, and return the piece of a message that shows it.
+        """Store an image, a sound, a PDF or a text, once, and return the piece of a message that shows it.
 
         `{"role": "user", "content": [{"type": "text", "text": "What is this?"}, await run.attach(content)]}`.
         Errors: `InvalidRequest` for what no model takes; `BrokenMedium` for what is not whole, or locked.

@@ -13,13 +13,14 @@ from typing import cast
 
 import msgspec
 
-from artelier.artifacts.media.inspection import KeptMedium
+from artelier.artifacts.media.inspection import KeptMedium, MediaFacts, inspect_medium
 from artelier.errors import CorruptStore, InvalidRequest, MediaNotTaken, NotFound, NotGranted, PriceUnknown
 from artelier.kernel.budget import NO_MEDIA_SIZE, TENANT, MediaSize, rate_tokens, source_for
 from artelier.kernel.prompt.manifest import PromptPart, RangePart, fence
 from artelier.kernel.run.context import RunCore
 from artelier.log import blob_name
 from artelier.ports.media import (
+    ATTACHMENTS_MAX,
     CALL_BYTES_MAX,
     CALL_MEDIA_MAX,
     MEDIA,
@@ -52,7 +53,7 @@ searched."""
 TEXT_SENT = "application/pdf (its text was sent)"
 """What the record of a call says of a PDF that its model was given as text."""
 
-_WORDS: dict[MediaKind, str] = {"image": "images", "audio": "sounds", "pdf": "PDFs"}
+_WORDS: dict[MediaKind, str] = {"image": "images", "audio": "sounds", "pdf": "PDFs", "text": "texts"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,8 @@ class CallMedia:
     texts: Mapping[str, str]
     """By reference: what is sent in place of a PDF."""
     size: MediaSize
+    not_sent: tuple[str, ...] = ()
+    """Of what was sent as text, in words for the record of the call."""
 
     async def load(self, medium: Medium) -> bytes:
         """Return the bytes of a medium of this call. Errors: `NotFound` for another one."""
@@ -81,10 +84,6 @@ class CallMedia:
             return inner
         is_streaming = isinstance(inner, StreamingModelPort)
         return _StreamingTextPort(inner, self.texts) if is_streaming else _TextPort(inner, self.texts)
-
-    @property
-    def not_sent(self) -> tuple[str, ...]:
-        return (TEXT_SENT,) if self.texts else ()
 
 
 _NOTHING = CallMedia(contents={}, texts={}, size=NO_MEDIA_SIZE)
@@ -119,6 +118,22 @@ class _StreamingTextPort(_TextPort):
 
     def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
         return cast(StreamingModelPort, self._port).stream(self._with_texts(request))
+
+
+async def inspect_attachments(contents: Sequence[bytes], *, model: str, port: ModelPort) -> list[MediaFacts]:
+    """Return what a new run is shown, known to be such as its model takes.
+
+    Errors: `MediaNotTaken`; `InvalidRequest` for too many or too large ones; `BrokenMedium`.
+    """
+    if len(contents) > ATTACHMENTS_MAX:
+        raise InvalidRequest(
+            "too many attachments at once", expected=f"at most {ATTACHMENTS_MAX}", got=len(contents)
+        )
+    facts = [await inspect_medium(one) for one in contents]
+    rules = port.media_rules(model) if isinstance(port, MediaModelPort) else NO_MEDIA
+    sent = [one for one in facts if one.header.media_type in rules.types or not one.text.strip()]
+    _check_rules([one.to_medium() for one in sent], rules, model)
+    return facts
 
 
 def media_shown(parts: Sequence[PromptPart]) -> tuple[Medium, ...]:
@@ -182,6 +197,7 @@ async def prepare_media(
     return CallMedia(
         contents=contents,
         texts=texts,
+        not_sent=(TEXT_SENT,) if any(one.kind == "pdf" and one.blob in as_text for one in media) else (),
         size=MediaSize(
             tokens=sum(map(estimate_media_tokens, sent)) + sum(map(estimate_tokens, texts.values())),
             tokens_max=sum(one or 0 for one in bounds) + sum(len(text.encode()) for text in texts.values()),

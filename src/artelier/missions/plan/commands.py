@@ -39,6 +39,7 @@ from artelier.missions.queries import (
     task_page,
 )
 from artelier.missions.reports import (
+    AttachmentReport,
     MissionDetail,
     MissionEstimate,
     MissionPage,
@@ -118,6 +119,7 @@ async def mission_object(desk: TenantScope, mission: str) -> MissionDetail:
         "message": ended.message,
         "model": row.model,
         "workspace": settings.get("workspace", ""),
+        "attachments": _attachments(settings),
         "plan": await shown_json(services, desk.id, planned.plan),
         "estimate": _estimate(planned, is_limit=bool(settings.get("at_most"))),
         "edited": planned.edited,
@@ -140,6 +142,23 @@ async def mission_object(desk: TenantScope, mission: str) -> MissionDetail:
         "artifact": ended.outputs[-1] if ended.outputs else None,
         "approvals": [one for run in asked for one in await approvals(services, desk.id, run_id=run)],
     }
+
+
+def _attachments(settings: dict[str, Any]) -> list[AttachmentReport]:
+    """Return what came with a goal; nothing of one that was erased."""
+    if not settings.get("attachments"):
+        return []
+    return [
+        {
+            "media_type": one.media_type,
+            "size_bytes": one.size_bytes,
+            "pages": one.pages,
+            "pixels": one.pixels,
+            "seconds": one.seconds,
+            "blob": one.blob,
+        }
+        for one in MissionJob.from_stored(settings).media
+    ]
 
 
 def _estimate(planned: MissionRow, *, is_limit: bool) -> MissionEstimate | None:
@@ -244,6 +263,7 @@ async def plan_mission(
     subject: str = "",
     at_most: bool = False,
     params: Mapping[str, Any] | None = None,
+    attachments: Sequence[bytes] = (),
 ) -> PlannedMission:
     """See `MissionsHandle.plan`."""
     params = check_params(params or {})
@@ -255,7 +275,15 @@ async def plan_mission(
     if budget_usd is not None:
         limits = replace(limits or Limits(), usd=budget_usd)
     await conduct(
-        desk, mission, job, limits=limits, until_launch=not auto_launch, by=by, subject=subject, params=params
+        desk,
+        mission,
+        job,
+        limits=limits,
+        until_launch=not auto_launch,
+        by=by,
+        subject=subject,
+        params=params,
+        attachments=attachments,
     )
     shown = await mission_object(desk, mission)
     return {

@@ -6,8 +6,10 @@ Read next: `missions/plan/mission_loop.py`, whose receipt `mission_loop.launched
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from artelier.artifacts import Provenance
 from artelier.errors import ArtelierError
@@ -31,8 +33,10 @@ from artelier.missions.definition import (
 from artelier.missions.membranes import Membranes
 from artelier.missions.steering_document import AXES, Steering
 from artelier.money import parse_usd
+from artelier.ports.media import Medium
 from artelier.ports.model import Price, Usage
 from artelier.tokens import cost_microusd, estimate_tokens
+from artelier.tokens.media_rules import estimate_media_tokens
 
 MEMBRANE = "shared"
 """Slug of the membrane that all agents share, if a plan names none."""
@@ -263,13 +267,16 @@ class PlanEstimate(NamedTuple):
     cost_microusd: int | None
 
 
-async def estimate_plan(services: Services, tenant: str, plan: Plan, *, model: str) -> PlanEstimate:
+async def estimate_plan(
+    services: Services, tenant: str, plan: Plan, *, model: str, media: Sequence[Medium] = ()
+) -> PlanEstimate:
     """Return what the tasks of a plan take if each needs all its iterations.
 
     The size of a call is what earlier tasks of this tenant have used, else a guess that grows with the texts
-    of the plan. Cost: two queries.
+    of the plan; `media`, which came with the goal, are in each. Cost: two queries.
     """
     seen = await _mean_usage(services, tenant)
+    shown = sum(map(estimate_media_tokens, media))
     models = {agent.slug: agent.model or model for agent in plan.agents}
     roles = {agent.slug: estimate_tokens(agent.role) for agent in plan.agents}
     calls, cost = 0, 0
@@ -279,6 +286,7 @@ async def estimate_plan(services: Services, tenant: str, plan: Plan, *, model: s
         calls += number
         own = roles[task.agent] + estimate_tokens(task.goal + task.success_criteria)
         usage = seen or Usage(input_tokens=INPUT_TOKENS + own, output_tokens=OUTPUT_TOKENS)
+        usage = msgspec.structs.replace(usage, input_tokens=usage.input_tokens + shown)
         price = _price(services, models[task.agent])
         is_known = is_known and price is not None
         if price is not None:

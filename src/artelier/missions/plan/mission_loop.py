@@ -177,7 +177,8 @@ class MissionLoop:
 
     async def _estimate(self, plan: dict[str, Any]) -> PlanEstimate:
         core, found = self._run.core, Plan.model_validate(plan)
-        return await estimate_plan(core.services, core.tenant.id, found, model=self._job.model)
+        job = self._job
+        return await estimate_plan(core.services, core.tenant.id, found, model=job.model, media=job.media)
 
     async def _limit(self, budget: int) -> None:
         """Cap the goal at what planning has cost and its plan may cost, in the batch of the launch.
@@ -365,6 +366,7 @@ class MissionLoop:
             host_tools=self._job.host_tools,
             mission=run.id,
             looks=self._job.looks,
+            attachments=self._job.attachments,
         )
         drive = partial(drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched")
         try:

@@ -10,11 +10,13 @@ from typing import Any
 from artelier.agents.artifact_tools import read_artifact_tool
 from artelier.agents.loop_registry import kit_of
 from artelier.agents.run_config import agent_result
+from artelier.artifacts.media.inspection import MediaFacts
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
+from artelier.kernel.steps.call_media import inspect_attachments
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.definition import check_name
@@ -57,12 +59,14 @@ async def conduct(
     subject: str = "",
     key_id: int | None = None,
     params: Mapping[str, Any] | None = None,
+    attachments: Sequence[bytes] = (),
 ) -> AgentResult:
     """Start a mission's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first. With `until_launch`, a drive
     ends as soon as a person is asked. `by` asked for it, and it is about `subject`, if it begins now;
-    `key_id` is the subject's key of what it goes on from. `params` are those of its model calls.
+    `key_id` is the subject's key of what it goes on from. `params` are those of its model calls,
+    `attachments` the images, sounds, PDFs and texts that a new one is shown with its goal.
     Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; `InvalidRequest` where
     code is needed; what goes wrong in the mission is the result's `reason`.
     """
@@ -86,6 +90,7 @@ async def conduct(
             subject=subject,
             key_id=key_id,
             params=params,
+            attachments=attachments,
         )
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
             message = await go(desk.services, desk.id, mission, work)
@@ -103,9 +108,14 @@ async def _drive(
     subject: str,
     key_id: int | None,
     params: Mapping[str, Any] | None,
+    attachments: Sequence[bytes],
 ) -> None:
+    shown: list[MediaFacts] = []
     if await recorded_job(desk, mission) is None:
-        desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
+        name, port = desk.services.model(
+            job.model
+        )  # a missing key is said at the door, and no run fails of it
+        shown = await inspect_attachments(attachments, model=name, port=port)
     else:
         await check_workspace(desk.services, desk.id, mission, job.workspace)
     opened = desk.run(
@@ -114,6 +124,7 @@ async def _drive(
         model=job.model,
         goal=job.goal,
         settings=job.settings(),
+        attachments=tuple(shown),
         limits=limits,
         tools=kit(desk, job.workspace, job.host_tools),
         on_wait=on_wait,

@@ -13,7 +13,8 @@ from artelier.kernel import Run
 from artelier.kernel.run.services import Services
 from artelier.missions.definition import template
 from artelier.missions.task.evaluation import pattern_problem
-from artelier.ports.model import ToolSchema
+from artelier.ports.media import Medium, medium_of
+from artelier.ports.model import Part, ToolSchema
 from artelier.ports.tool import ToolPort
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan that a person gave, or the one task of a plain question; then no model is asked for one."""
     looks: bool = False
     """Whether its tasks are shown the workspace before their first decision."""
+    attachments: tuple[dict[str, Any], ...] = ()
+    """Media parts that came with the goal: the planner, its tasks and their evaluators are shown them."""
+
+    @property
+    def media(self) -> tuple[Medium, ...]:
+        """What came with the goal."""
+        return tuple(medium_of(msgspec.convert(one, Part)) for one in self.attachments)
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started`."""
@@ -127,7 +135,7 @@ async def make_plan(run: Run, job: MissionJob) -> dict[str, Any]:
         return job.plan
     messages = [
         {"role": "system", "content": template("plan-1")},
-        {"role": "user", "content": await _planning_question(run, job)},
+        {"role": "user", "content": _with_attachments(job, await _planning_question(run, job))},
     ]
     value, wrong, reply = await _answer(run, job, messages, key="plan")
     if wrong:
@@ -140,6 +148,12 @@ async def make_plan(run: Run, job: MissionJob) -> dict[str, Any]:
     if wrong:
         raise PlanInvalid(_list(wrong))
     return value
+
+
+def _with_attachments(job: MissionJob, question: str) -> str | list[dict[str, Any]]:
+    if not job.attachments:
+        return question
+    return [{"type": "text", "text": f"{question}\n\n{template('attached-1')}"}, *job.attachments]
 
 
 async def _answer(

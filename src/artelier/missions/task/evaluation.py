@@ -32,7 +32,16 @@ from artelier.missions.queries import TaskStanding, judgements_of, runs_of_task,
 from artelier.missions.reports import JudgedOutput
 from artelier.missions.task.actions import ask, read_as
 from artelier.missions.task.loop_state import TaskJob
-from artelier.missions.task.output_lint import ADVICE, Grounds, Judged, OutputFault, faults_of, json_in
+from artelier.missions.task.output_lint import (
+    ADVICE,
+    UNFOUNDED_FIGURE,
+    Grounds,
+    Judged,
+    OutputFault,
+    faults_of,
+    json_in,
+)
+from artelier.missions.task.prompt_sections import attachment_sections
 from artelier.missions.view import REJECTED
 from artelier.patterns import Allowance, check_pattern, compile_pattern
 
@@ -286,11 +295,13 @@ def _apply_rules(
 ) -> dict[str, Any]:
     """Return what rules say. A run with hard rules records no `advice`, as it never did."""
     found = faults_of(outputs, grounds, only_prose=advises)
-    faults = [one.to_stored() for one in found if not (advises and one.rule in ADVICE)]
+    # A figure may stand in an image: only who is shown it can say.
+    advice = ADVICE | {UNFOUNDED_FIGURE} if grounds.has_unsearched else ADVICE
+    faults = [one.to_stored() for one in found if not (advises and one.rule in advice)]
     checks = [by_rule(check, outputs) for check in task.checks if check.kind != "tool"]
     ruled = {"faults": faults, "checks": [] if faults else checks}
     if advises:
-        ruled["advice"] = [one.to_stored() for one in found if one.rule in ADVICE]
+        ruled["advice"] = [one.to_stored() for one in found if one.rule in advice]
     return ruled
 
 
@@ -355,6 +366,7 @@ def _prompt(
     contract = "evaluation-2" if advice else "evaluation-1"
     sections = [
         Section(tag="contract", text=template(contract), sources=(contract,), pinned=True),
+        *attachment_sections(job),
         Section(
             tag="criteria", role="user", text=f"## Success criteria\n\n{task.success_criteria}", pinned=True
         ),

@@ -24,7 +24,9 @@ TEXT_CHARS_MAX = 400_000
 SHOWN = 5
 """Instances of one fault that are named."""
 
-RULES = frozenset(("unfounded_figure", "unfounded_claim", "unknown_source"))
+UNFOUNDED_FIGURE = "unfounded_figure"
+
+RULES = frozenset((UNFOUNDED_FIGURE, "unfounded_claim", "unknown_source"))
 """Those that more sources can satisfy."""
 
 ADVICE = frozenset(("placeholder", "repeated", "unfounded_claim", "unknown_source"))
@@ -115,9 +117,16 @@ class Grounds:
     """The texts that outputs may rely on: the task's own words, and everything it was shown."""
 
     def __init__(
-        self, *, asked: Iterable[str], shown: Iterable[str], told: Sequence[ToolStatement] = ()
+        self,
+        *,
+        asked: Iterable[str],
+        shown: Iterable[str],
+        told: Sequence[ToolStatement] = (),
+        has_unsearched: bool = False,
     ) -> None:
-        """`asked`: goal, criteria, notes; `shown`: inputs, artifacts; `told`: by tools, in their order."""
+        """`asked`: goal, criteria, notes; `shown`: inputs, artifacts; `told`: by tools, in their order;
+        `has_unsearched`: an image, a sound or a scan was shown, too, which holds no text to search."""
+        self.has_unsearched = has_unsearched
         texts = [*asked, *shown]
         self.found = SourceFigures(texts, told)
         self._known = "\n".join([*texts, *(one.text for one in told)]).casefold()
@@ -178,7 +187,7 @@ def faults_of(outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool =
             ("placeholder", placeholders),
             ("repeated", _find_repeated(output, prose.words)),
             ("wrong_type", _wrong_type(output)),
-            ("unfounded_figure", find_unfounded(prose.text, grounds.found)),
+            (UNFOUNDED_FIGURE, find_unfounded(prose.text, grounds.found)),
             ("unfounded_claim", _claims(prose.words, grounds)),
             ("unknown_source", _find_unknown_citations(prose.text, grounds, outputs)),
         ):

@@ -17,6 +17,7 @@ from artelier.missions.definition import TaskContent, template
 from artelier.missions.steering_document import Guidance, select_tools
 from artelier.missions.task.loop_state import TaskJob, TaskState
 from artelier.money import format_usd
+from artelier.ports.model import ChatMessage, Part
 
 TARGET_CHARS_MAX = 200
 VERDICT_CHARS_MAX = 4_000
@@ -133,6 +134,15 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
+def attachment_sections(job: TaskJob) -> list[Section]:
+    """What came with the goal of the mission; nothing without it."""
+    if not job.attachments:
+        return []
+    parts = (Part(text=template("attached-1")), *(msgspec.convert(one, Part) for one in job.attachments))
+    message = ChatMessage(role="user", content=parts)
+    return [Section(tag="attachments", messages=(message,), pinned=True, sources=("attachments",))]
+
+
 def conversation_sections(part: RangePart | None) -> list[Section]:
     """Decisions and what came of them; over budget the oldest go first."""
     if part is None:
@@ -238,6 +248,7 @@ def decision_sections(
     return [
         *opening_sections("decision-1", job, task, state, guidance=guidance, seen=seen),
         tools_section(listed_tools(job, task, state, guidance=guidance, seen=seen)),
+        *attachment_sections(job),
         *conversation_sections(conversation),
         tail_section(state, seen=seen),
     ]

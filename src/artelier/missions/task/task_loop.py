@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from artelier.context import assemble
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
@@ -36,7 +38,8 @@ from artelier.missions.task.loop_state import (
 from artelier.missions.task.number_sources import ToolStatement
 from artelier.missions.task.output_lint import RULES, Grounds, Judged, OutputFault
 from artelier.missions.view import REJECTED
-from artelier.ports.model import ModelReply
+from artelier.ports.media import medium_of
+from artelier.ports.model import ModelReply, Part
 
 DECISION_TOKENS_MAX = 8_000
 INPUTS_MAX = 300
@@ -452,6 +455,7 @@ class TaskLoop:
                 "content-1", self.job, self.task, state, guidance=self._guidance, seen=self.sight
             ),
             prompt_sections.target(title, media),
+            *prompt_sections.attachment_sections(self.job),
             *prompt_sections.conversation_sections(self._conversation_range()),
             *prompt_sections.current(earlier.ref if earlier is not None else "", text),
             prompt_sections.tail_section(state, seen=self.sight),
@@ -567,7 +571,10 @@ class TaskLoop:
         messages = self.conversation.messages(1, count) if count else []
         marker = template("note-1")
         asked += [one.text for one in messages if one.role == "user" and one.text.startswith(marker)]
-        return Grounds(asked=asked, shown=shown, told=told)
+        media = [medium_of(msgspec.convert(one, Part)) for one in self.job.attachments]
+        shown += [await self._load_text(BlobRef(one.text)) for one in media if one.text is not None]
+        has_unsearched = any(one.text is None for one in media)
+        return Grounds(asked=asked, shown=shown, told=told, has_unsearched=has_unsearched)
 
     async def _load_text(self, ref: BlobRef) -> str:
         return (await self.run.core.load(ref)).decode("utf-8", "replace")

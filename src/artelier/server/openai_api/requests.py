@@ -239,17 +239,21 @@ def _part_of(piece: MessagePiece, *, param: str, role: str) -> Part:
             got=f"{kind[:40]} in a message of role {role}",
         )
     if kind in ("image_url", "input_image", "file", "input_file"):
-        media_type, encoded = _data_url(encoded, param=param)
+        return Part(type=INLINE, data=parse_data_url(encoded, param=param))
+    return Part(type=INLINE, data=_inline_medium(media_type, encoded, param=param))
+
+
+def _inline_medium(media_type: str, encoded: str, *, param: str) -> InlineMedium:
     if len(encoded) > BASE64_CHARS_MAX:
         raise refuse(param, "this is too large to be sent to a model", expected=f"{MEDIUM_BYTES_MAX} bytes")
-    return Part(type=INLINE, data=InlineMedium(param=param, media_type=media_type, encoded=encoded))
+    return InlineMedium(param=param, media_type=media_type, encoded=encoded)
 
 
 _MEDIA_PIECES = frozenset(("image_url", "input_image", "input_audio", "file", "input_file"))
 
 
-def _data_url(url: str, *, param: str) -> tuple[str, str]:
-    """Return media type and base64 of a data URL. Errors: `InvalidRequest` for any other URL."""
+def parse_data_url(url: str, *, param: str) -> InlineMedium:
+    """Return the medium of a data URL. Errors: `InvalidRequest` for any other URL, or for a large one."""
     head, comma, encoded = url.partition(",")
     media_type, _, form = head.removeprefix(_DATA_URL).rpartition(";")
     if not head.startswith(_DATA_URL) or not comma or form != "base64":
@@ -262,7 +266,7 @@ def _data_url(url: str, *, param: str) -> tuple[str, str]:
             got=url[:40],
             hint="Read the file and send its content." if is_remote else None,
         )
-    return media_type, encoded
+    return _inline_medium(media_type, encoded, param=param)
 
 
 def arguments_of(text: str) -> Any:

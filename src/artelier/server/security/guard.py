@@ -39,8 +39,8 @@ WEBHOOKS = "/api/v1/webhooks/"
 WEBHOOK_MAX_BYTES = 256 * 1024
 OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
-SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses", "/api/v1/a2a")
-"""Addresses whose bodies hold whole conversations, or what is shown with a message."""
+SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses", "/api/v1/a2a", "/api/v1/god-mode/plan")
+"""Addresses whose bodies hold whole conversations, or what is shown with a message or a goal."""
 SPOKEN_MAX_BYTES = 32 * 1024 * 1024
 LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
 """Addresses whose bodies may be as large as an upload."""

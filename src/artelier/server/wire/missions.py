@@ -10,6 +10,7 @@ from artelier.artifacts.groups.membership import SharedItem
 from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Plan, Ref, Text
 from artelier.missions.membranes import NAME_CHARS_MAX, MembraneView
 from artelier.missions.reports import (
+    AttachmentReport,
     JudgedOutput,
     MissionDetail,
     MissionEstimate,
@@ -18,6 +19,7 @@ from artelier.missions.reports import (
     TaskIteration,
     TaskReport,
 )
+from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.wire.agents import MissionAgent
 from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel, describe_record
 from artelier.server.wire.runs import ApprovalOut
@@ -152,6 +154,11 @@ class MissionLine(ResponseModel):
     started_us: int | None
 
 
+@describe_record(AttachmentReport)
+class Attachment(ResponseModel):
+    """An image, a sound, a PDF or a text that came with a goal."""
+
+
 @describe_record(MissionDetail)
 class MissionShown(ResponseModel):
     """A mission with all that belongs to it."""
@@ -188,6 +195,9 @@ class PlanAsk(RequestBody):
     """Whom it is about: what its runs store and write is erased with that."""
     params: ParamsIn = ParamsIn()
     """Of its model calls; a temperature stands over that of steering."""
+    attachments: list[str] = Field(default_factory=list[str], max_length=ATTACHMENTS_MAX)
+    """Images, sounds, PDFs and texts as data URLs (`data:image/png;base64,...`), shown to the planner, to
+    each task and to the evaluators; a goal that is planned already keeps its own."""
 
 
 class LaunchAsk(RequestBody):

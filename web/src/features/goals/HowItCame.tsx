@@ -59,11 +59,19 @@ function TaskRow({ goal, task }: { readonly goal: Goal; readonly task: GoalTask 
   );
 }
 
+type Attachment = NonNullable<Goal["attachments"]>[number];
+
+function attachmentWords({ media_type, pixels, pages, size_bytes }: Attachment): string {
+  const shape = pixels ? `${pixels[0]} × ${pixels[1]}, ` : pages ? `${counted(pages, "page")}, ` : "";
+  return `${media_type}, ${shape}${compact(size_bytes)} bytes`;
+}
+
 function Facts({ goal }: { readonly goal: Goal }) {
   const { usage } = goal;
   const cached =
     usage.input_tokens === 0 ? 0 : Math.round((usage.cached_input_tokens * 100) / usage.input_tokens);
   const budget = goal.budget_microusd;
+  const attached = (goal.attachments ?? []).map(attachmentWords).join("; ");
   const rows: readonly (readonly [string, string])[] = [
     [
       "Cost",
@@ -76,6 +84,7 @@ function Facts({ goal }: { readonly goal: Goal }) {
     ...(goal.started_us ? [["Begun", dayAndTime(goal.started_us)] as const] : []),
     ...(goal.launched_us ? [["Took", durationWords(goal)] as const] : []),
     ...(goal.workspace === "" ? [] : [["Folder", goal.workspace] as const]),
+    ...(attached === "" ? [] : [["Attached", attached] as const]),
   ];
   return (
     <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 gap-y-1.5 text-12">
