@@ -12,11 +12,15 @@ from typing import Any
 import httpx
 import pytest
 from ag_ui import core as agui
+from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from artelier.app import Kernel
+from artelier.errors import InvalidRequest
 from artelier.kernel.policy import Workspaces
+from artelier.server.agui.event_follower import read_input, wishes_of
 from artelier.server.app import create_app
+from artelier.server.openapi import document
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel, tool_call
 from artelier.tools import tool
@@ -290,3 +294,38 @@ def test_an_answer_is_taken_once(tmp_path: Path) -> None:
             assert "waits for this answer" in again.json()["error"]["message"]
 
     asyncio.run(main())
+
+
+SAID: dict[str, Any] = {"id": "1", "role": "user", "content": "Which colour?"}
+ANSWERED: dict[str, Any] = {"id": "2", "role": "tool", "toolCallId": "c", "content": "red"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "more", "is_taken"),
+    [
+        ([SAID], {}, True),
+        ([SAID, ANSWERED], {}, True),
+        ([SAID], {"forwardedProps": {"agent": True, "model": "offline", "own": 1}}, True),
+        ([SAID], {"forwardedProps": None}, True),
+        ([SAID], {"forwardedProps": {"agent": "perhaps"}}, False),
+        ([SAID], {"forwardedProps": {"model": ""}}, False),
+        ([{"role": "user", "content": "no id"}], {}, False),
+        ([{**SAID, "role": "king"}], {}, False),
+        ([SAID], {"tools": [{"name": "a"}]}, False),
+        ([SAID], {"threadId": 5}, False),
+    ],
+)
+def test_the_openapi_document_says_what_a_request_may_hold(
+    messages: list[dict[str, Any]], more: dict[str, Any], is_taken: bool
+) -> None:
+    described = json.loads(document())
+    asked = described["paths"]["/api/v1/agui"]["post"]["requestBody"]["content"]["application/json"]
+    schema = {**asked["schema"], "components": described["components"]}
+    given = body(messages, **more)
+
+    assert Draft202012Validator(schema).is_valid(given) is is_taken
+    if is_taken:
+        wishes_of(read_input(json.dumps(given).encode()))
+        return
+    with pytest.raises(InvalidRequest):
+        wishes_of(read_input(json.dumps(given).encode()))

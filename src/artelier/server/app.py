@@ -244,7 +244,11 @@ def correct_openapi(app: FastAPI) -> None:
 
 
 def _correct(schema: dict[str, Any]) -> dict[str, Any]:
+    from artelier.server.agui.event_follower import input_schemas
+
     _rename_schemas(schema)
+    schemas: dict[str, Any] = schema["components"]["schemas"]
+    schema["components"]["schemas"] = dict(sorted({**schemas, **input_schemas(REFS)}.items()))
     for model in schema["components"]["schemas"].values():
         for field in model.get("properties", {}).values():
             field.pop("title", None)  # the framework's, made of the name that stands there

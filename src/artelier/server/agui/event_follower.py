@@ -231,14 +231,34 @@ RUN_CHARS_MAX = 200
 class Wishes(BaseModel):
     """The accepted keys of `forwardedProps`; all other keys are ignored."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
+    """The model to ask; without it that of the chat, else the server's."""
     profile: str | None = Field(default=None, max_length=200)
+    """Of a chat: the operations around its replies."""
     agent: bool | None = None
     """True: an agent answers, with its own tools and the client's. None: if the client brings tools."""
     budget_usd: str | None = Field(default=None, max_length=40)
     """The most that a turn of an agent may spend."""
+
+
+INPUT_SCHEMA = "AgUiRunAgentInput"
+"""The name of what `read_input` reads, among the schemas of the OpenAPI document."""
+
+
+def input_schemas(refs: str) -> dict[str, dict[str, Any]]:
+    """Return the schemas of a request by name, with references that begin with `refs`."""
+    prefix = INPUT_SCHEMA.removesuffix(agui.RunAgentInput.__name__)
+    template = refs + prefix + "{model}"
+    schemas: dict[str, dict[str, Any]] = {}
+    for model in (agui.RunAgentInput, Wishes):
+        schema = model.model_json_schema(by_alias=True, ref_template=template)
+        found: dict[str, Any] = {**schema.pop("$defs", {}), model.__name__: schema}
+        schemas |= {prefix + name: one for name, one in found.items()}
+    wishes = {"$ref": refs + prefix + Wishes.__name__}
+    schemas[INPUT_SCHEMA]["properties"]["forwardedProps"] = {"anyOf": [wishes, {"type": "null"}]}
+    return schemas
 
 
 def read_input(body: bytes) -> agui.RunAgentInput:

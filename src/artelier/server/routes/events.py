@@ -12,6 +12,7 @@ from starlette.responses import Response
 from artelier.errors import InvalidRequest
 from artelier.server.agui.agent_turn import AgentTelling, AgentThread
 from artelier.server.agui.event_follower import (
+    INPUT_SCHEMA,
     Following,
     Telling,
     chat_for,
@@ -110,14 +111,18 @@ async def show(
 agui_router = resource("agui")
 
 _SSE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "AG-UI events.", "content": {TYPE: {}}},
+    200: {
+        "description": "Server-sent events; the data of each is one event of AG-UI 1.0, from RUN_STARTED to"
+        " RUN_FINISHED or RUN_ERROR.",
+        "content": {TYPE: {"schema": {"type": "string"}}},
+    },
     204: {"description": "The run has ended, and all of it was seen."},
 }
 _INPUT = {
     "requestBody": {
         "required": True,
-        "description": "RunAgentInput of AG-UI 1.0.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
+        "description": "RunAgentInput of AG-UI 1.0; `forwardedProps` may hold wishes for this server.",
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{INPUT_SCHEMA}"}}},
     }
 }
 
