@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,8 +27,10 @@ from artelier.server.openapi import document
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel, tool_call
 from artelier.tools import tool
-from tests.server.house import House
+from tests.repository.sources import ROOT
+from tests.server.house import House, on_a_port
 
+WEB = ROOT / "web"
 EVENT: TypeAdapter[Any] = TypeAdapter(agui.Event)
 PICK = {
     "name": "pick_colour",
@@ -329,3 +334,43 @@ def test_the_openapi_document_says_what_a_request_may_hold(
         return
     with pytest.raises(InvalidRequest):
         wishes_of(read_input(json.dumps(given).encode()))
+
+
+AGUI_CLIENT = WEB / "tests/aguiClient.mjs"
+
+
+def test_the_official_client_runs_its_tool_and_reads_the_reply(tmp_path: Path) -> None:
+    if not (WEB / "node_modules/@ag-ui/client").exists() or shutil.which("node") is None:
+        told = "needs Node and the packages of the page (make setup)"
+        if os.environ.get("CI"):
+            pytest.fail(told)
+        pytest.skip(told)
+
+    async def main() -> None:
+        replies = (tool_call("pick_colour", {"kind": "warm"}), "Red it is.")
+        async with served(tmp_path, *replies) as made, on_a_port(made.app) as address:
+            cookies = "; ".join(f"{name}={value}" for name, value in made.client.cookies.items())
+            asked = {
+                "url": f"{address}/api/v1/agui",
+                "headers": {"Cookie": cookies, "X-CSRF-Token": made.client.headers["X-CSRF-Token"]},
+                "tools": [PICK],
+                "answers": {"pick_colour": "red"},
+                "forwardedProps": {"budget_usd": "1"},
+            }
+            node = await asyncio.create_subprocess_exec(
+                "node", str(AGUI_CLIENT), json.dumps(asked), stdout=PIPE, stderr=PIPE
+            )
+            said, wrong = await asyncio.wait_for(node.communicate(), 60)
+            assert node.returncode == 0, wrong.decode()
+
+            messages = json.loads(said)
+            assert [one["role"] for one in messages] == ["user", "assistant", "tool", "assistant"]
+            assert messages[1]["toolCalls"][0]["function"] == {
+                "name": "pick_colour",
+                "arguments": '{"kind":"warm"}',
+            }
+            assert messages[3]["content"] == "Red it is."
+            assert made.model.requests[1].messages[-1].text == "red"
+            assert (await made.desk.show("agui.npm-1/000001"))["status"] == "completed"
+
+    asyncio.run(main())
