@@ -364,7 +364,7 @@ def test_a_picture_is_shown_to_a_model_that_sees_and_to_no_other(tmp_path: Path)
             assert blind.status.state == S.TASK_STATE_FAILED
             assert "takes no image/png" in blind.status.message.parts[0].text
             with pytest.raises(fault.InvalidParamsError, match="no image"):
-                await task_from(client, said("And this?", Part(raw=b"no picture")))
+                await task_from(client, said("And this?", Part(raw=b"\0no picture")))
             assert not made.house.model.requests
 
     play(main())
