@@ -255,7 +255,11 @@ def input_schemas(refs: str) -> dict[str, dict[str, Any]]:
     for model in (agui.RunAgentInput, Wishes):
         schema = model.model_json_schema(by_alias=True, ref_template=template)
         found: dict[str, Any] = {**schema.pop("$defs", {}), model.__name__: schema}
-        schemas |= {prefix + name: one for name, one in found.items()}
+        for name, one in found.items():
+            one.pop("title", None)  # its name
+            if model is agui.RunAgentInput:
+                one.pop("description", None)  # the protocol's own words, for who writes a library of it
+            schemas[prefix + name] = one
     wishes = {"$ref": refs + prefix + Wishes.__name__}
     schemas[INPUT_SCHEMA]["properties"]["forwardedProps"] = {"anyOf": [wishes, {"type": "null"}]}
     return schemas
