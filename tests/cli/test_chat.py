@@ -398,8 +398,9 @@ async def _in_the_program(database: str, text: str = "") -> TurnResult:
             return await (await Session.open(kernel, "w")).resume(on_wait="suspend")
         profile = OperationProfile.parse(DESK)
         session = await Session.open(kernel, "w", model="offline", profile=profile)
-        items = [item async for item in session.stream(text, on_wait="suspend")]
-        return items[-1]
+        *_, result = [item async for item in session.stream(text, on_wait="suspend")]
+        assert isinstance(result, TurnResult)
+        return result
 
 
 def test_a_run_that_waits_for_an_approval_is_left_waiting(shell: Shell) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Session
+from artelier.chat.session.event_stream import RunEvent
 from artelier.chat.turn.turn_runner import WAITING_MAX, Live, TurnResult
 from artelier.errors import ModelRefusedCall, NotFound
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest
@@ -189,7 +190,7 @@ def test_who_leaves_a_stream_stops_the_drive_and_the_run_goes_on_later(tmp_path:
             items = session.stream("x")
             model.type(2)
             async for item in items:
-                if item.type == "main_llm.delta":
+                if isinstance(item, RunEvent) and item.type == "main_llm.delta":
                     break
             await items.aclose()
             model.type(20)

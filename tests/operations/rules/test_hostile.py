@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from artelier import ModelReply, ModelRequest, Session
+from artelier.chat.session.event_stream import RunEvent
+from artelier.chat.turn.turn_runner import TurnResult
 from artelier.errors import ProviderUnavailable
 from artelier.ports.model import Delta
 from artelier.testing import ScriptedModel, tool_call
@@ -308,14 +310,16 @@ class _Halting(ScriptedModel):
 def test_a_reply_that_was_cut_is_kept_as_far_as_it_came(end: str, tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(profile(op("b", "B", keep("b")), after("a", "A", keep("a"))))
-        text = ""
+        text, last = "", None
         async for item in session.stream("x", deadline_s=1.0 if end == "deadline" else None):
-            text += item.data["text"] if getattr(item, "type", "") == "main_llm.delta" else ""
+            if isinstance(item, RunEvent) and item.type == "main_llm.delta":
+                text += item.data["text"]
             if text == "Once upon a time" and end == "cancel":
                 await session.cancel()
                 text += "."
             last = item
-        turn = last  # pyright: ignore[reportPossiblyUnbound] - a stream ends with its result
+        turn = last
+        assert isinstance(turn, TurnResult), "a stream ends with its result"
         reason, status = ("user_abort", "cancelled") if end == "cancel" else ("deadline", "failed")
         assert (turn.text, turn.finish_reason, turn.status) == ("Once upon a time", reason, status)
         assert await stage.values(session) == {"b": "B"}

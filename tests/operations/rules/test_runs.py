@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from artelier import ModelReply, ModelRequest
+from artelier.chat.session.event_stream import RunEvent
 from artelier.chat.turn.turn_loop import replay_turn
-from artelier.chat.turn.turn_runner import recorded_job
+from artelier.chat.turn.turn_runner import TurnResult, recorded_job
 from artelier.errors import MissingKey, ModelRefusedCall, ModelTimeout, ProviderUnavailable, RateLimited
 from artelier.operations import events as ev
 from tests.kernel.stage import events
@@ -227,8 +228,9 @@ def test_how_a_main_call_ends(name: str, streamed: bool, tmp_path: Path) -> None
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(profile(op("a", "A", keep("a", "ui_only")), after("b", "B", keep("b"))))
         if streamed:
-            items = [one async for one in session.stream("x")]
-            turn, told = items[-1], [one for one in items[:-1] if one.type == "main_llm.finished"]
+            *items, turn = [one async for one in session.stream("x")]
+            assert isinstance(turn, TurnResult)
+            told = [one for one in items if isinstance(one, RunEvent) and one.type == "main_llm.finished"]
         else:
             turn = await session.generate("x")
             told = [one for one in await session.events(turn.run_id) if one.type == "main_llm.finished"]

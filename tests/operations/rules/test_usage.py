@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from artelier import ModelRequest, Session
+from artelier.chat.session.event_stream import RunEvent
 from artelier.chat.turn.main_call import STEP
 from artelier.errors import ArtelierError, NotFound
 from artelier.kernel import Renderer
@@ -120,9 +121,9 @@ def test_people_see_what_is_for_people_and_nothing_else(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(profile(*_writers()))
         await session.generate("a")
-        streamed = [one async for one in session.stream("b")]
+        *streamed, result = [one async for one in session.stream("b")]
         seen = await _readings(session)
-        seen += json.dumps([one.plain() for one in streamed[:-1]]) + repr(streamed[-1])
+        seen += json.dumps([one.plain() for one in streamed if isinstance(one, RunEvent)]) + repr(result)
         for tag, (persistence, usage) in ALL.items():
             shown = usage in SEEN_BY_PEOPLE and persistence == "persisted"
             assert (_canary(tag) in seen) is shown, tag

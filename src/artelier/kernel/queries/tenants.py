@@ -144,7 +144,7 @@ def received_of(store: Store, tenant: str, run_id: str, placeholders: Sequence[s
         some = placeholders[start : start + _ASKED_AT_ONCE]
         rows = store.look(
             f"{_FAMILY.format('DISTINCT p.placeholder')} JOIN received p ON p.run = r.id"
-            f" WHERE p.placeholder IN ({_marks(some)})"
+            f" WHERE p.placeholder IN ({sql_marks(some)})"
             # What a file says that an imported run has received proves nothing here.
             " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)",
             (run_id, tenant, tenant, *some),
