@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from artelier import Policy, tool
-from artelier.ports.media import MediaRules
+from artelier.ports.media import ATTACHMENTS_MAX, MediaRules
 from artelier.testing import ScriptedMediaModel
 from tests.media.samples import png
 from tests.operations.profiles import tavern
@@ -66,7 +66,7 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
     tmp_path: Path,
 ) -> None:
     rules = MediaRules(types=frozenset({"image/png"}), bound=lambda medium: 1_000)
-    model = ScriptedMediaModel(["A square.", "A red square."], rules=rules)
+    model = ScriptedMediaModel(["A square.", "A red square.", "Seven."], rules=rules)
 
     async def scenario() -> None:
         async with serving(tmp_path, model=model) as served:
@@ -78,20 +78,24 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             assert model.media == [(png(),), (png(),)]
             assert [one.messages[-1].text for one in model.requests] == ["What is this?"] * 2
 
-            note = await _uploaded(served.ada, "note.txt", b"a text")
+            note = await _uploaded(served.ada, "note.txt", b"seven lines")
+            await _said(served.ada, "What does it say?", attachments=[note])
+            assert "seven lines" in model.requests[-1].messages[-1].text
+
             broken = await _uploaded(served.ada, "broken.png", png()[:40])
             turns = "/sessions/c/turns"
             for refs, status, code in (
-                ([note], 422, "invalid_request"),
                 ([broken], 422, "broken_medium"),
                 (["uploads/gone.png@1"], 404, "not_found"),
                 (["no ref!"], 422, "invalid_request"),
-                ([picture] * 17, 422, "invalid_request"),
+                ([picture] * (ATTACHMENTS_MAX + 1), 422, "invalid_request"),
             ):
                 answer = await served.ada.post(turns, json={"text": "And this?", "attachments": refs})
                 assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
             shown = good(await served.ada.get("/sessions/c"))
-            assert [turn["user"] for turn in shown["turns"]] == ["What is this?"], "nothing was said"
+            assert [turn["user"] for turn in shown["turns"]] == ["What is this?", "What does it say?"], (
+                "nothing was said"
+            )
             strange = await served.eve.post("/sessions", json={"id": "c", "model": "m"})
             good(strange, 201)
             answer = await served.eve.post(turns, json={"text": "And this?", "attachments": [picture]})

@@ -14,12 +14,13 @@ import msgspec
 from fastapi import Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
+from artelier.artifacts.content import encode_content
 from artelier.chat.chat_interchange import export_jsonl
 from artelier.chat.file_export import read_portrait
 from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
-from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound
+from artelier.errors import AccessDenied, Conflict, NotFound
 from artelier.ids import fresh_secret
 from artelier.server.background_tasks import Errands, errands_of, let_go
 from artelier.server.deps import Actor, Desk, Live, Setup, Who, artifacts_of
@@ -477,19 +478,9 @@ _SSE: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they co
 
 
 async def _shown_with(desk: Desk, actor: str, refs: list[str]) -> list[bytes]:
-    """Return what a message shows. Errors: `NotFound`, `AccessDenied`; `InvalidRequest` for a text."""
-    artifacts, found = artifacts_of(desk, actor), list[bytes]()
-    for ref in refs:
-        content = (await artifacts.read(ref, price_max=0)).content
-        if not isinstance(content, bytes):
-            raise InvalidRequest(
-                f"attachment {ref[:80]!r}",
-                expected="an image, a sound or a PDF",
-                got="a text",
-                hint="Put a text into the words of the message.",
-            )
-        found.append(content)
-    return found
+    """Return what a message shows. Errors: `NotFound`, `AccessDenied`."""
+    artifacts = artifacts_of(desk, actor)
+    return [encode_content((await artifacts.read(ref, price_max=0)).content)[1] for ref in refs]
 
 
 @router.post("/{id}/turns", status_code=202, operation_id="sessions_say")

@@ -1,4 +1,7 @@
-import { type RefObject, useEffect } from "react";
+import { type RefObject, useEffect, useRef } from "react";
+import { Button } from "@/ui/Button";
+import { IconButton } from "@/ui/IconButton";
+import { CloseIcon, PlusIcon } from "@/ui/icons/icons";
 import { Switch } from "@/ui/Switch";
 import { TextField } from "@/ui/TextField";
 import { ModelList } from "./ModelList";
@@ -13,8 +16,9 @@ interface GoalOptionsProps {
   readonly opener: RefObject<HTMLElement | null>;
 }
 
-/** How a goal is worked on: its model, its budget, its folder. What is left empty is the server's own. */
+/** How a goal is worked on: its model, its budget, its folder, its files. What is left empty is the server's own. */
 export function GoalOptions({ id, wishes, onChange, onClose, opener }: GoalOptionsProps) {
+  const picker = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const onPress = (event: PointerEvent) => {
       const { target } = event;
@@ -63,6 +67,41 @@ export function GoalOptions({ id, wishes, onChange, onClose, opener }: GoalOptio
         hint="A folder of the server, below those that it was started with."
         onChange={(event) => onChange({ workspace: event.target.value })}
       />
+      <div className="flex flex-wrap items-center gap-1.5 text-12">
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label="Files that go with the goal"
+          onChange={(event) => {
+            onChange({ files: [...wishes.files, ...(event.target.files ?? [])] });
+            event.target.value = "";
+          }}
+        />
+        <Button size="small" icon={<PlusIcon size={12} />} onClick={() => picker.current?.click()}>
+          Attach
+        </Button>
+        {wishes.files.length === 0 && (
+          <span className="text-ink-3">
+            Images, sounds, PDFs and texts that all who work on it are shown.
+          </span>
+        )}
+        {wishes.files.map((file, index) => (
+          <span
+            key={index}
+            className="inline-flex items-center gap-1 rounded-control border border-line bg-panel-2 pl-2"
+          >
+            <span className="num">{file.name}</span>
+            <IconButton
+              label={`Leave ${file.name} out`}
+              size="small"
+              icon={<CloseIcon size={12} />}
+              onClick={() => onChange({ files: wishes.files.filter((one) => one !== file) })}
+            />
+          </span>
+        ))}
+      </div>
     </fieldset>
   );
 }

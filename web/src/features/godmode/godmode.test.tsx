@@ -1,5 +1,5 @@
 import { QueryClientProvider } from "@tanstack/react-query";
-import { act, render, screen, within } from "@testing-library/react";
+import { act, render, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { leave, leftAt, setCanvasView } from "@/canvas/view";
@@ -136,7 +136,7 @@ test("a goal goes with its model, budget and folder, and a budget that is none i
   const user = userEvent.setup();
   show();
   await user.type(screen.getByLabelText("Goal"), "Why?");
-  const opener = screen.getByRole("button", { name: "Model, budget and folder of the goal" });
+  const opener = screen.getByRole("button", { name: "Model, budget, folder and files of the goal" });
   await user.click(opener);
   const options = screen.getByRole("group", { name: "How the goal is worked on" });
   await user.type(within(options).getByLabelText("Model"), "openai:gpt-5-mini");
@@ -149,16 +149,28 @@ test("a goal goes with its model, budget and folder, and a budget that is none i
   const budget = await screen.findByLabelText("Budget in USD");
   screen.getByText(/Write dollars/);
   await expectAccessible();
+  await user.upload(
+    screen.getByLabelText("Files that go with the goal"),
+    new File(["a,b"], "sales.csv", { type: "text/csv" }),
+  );
+  screen.getByText("sales.csv");
   await user.clear(budget);
   await user.type(budget, "0.50{Enter}");
+  await waitFor(() => expect(sent.filter((one) => one.method === "POST")).toHaveLength(1));
   expect(sent.filter((one) => one.method === "POST")).toEqual([
     {
       method: "POST",
       url: "/api/v1/god-mode/plan",
-      body: { goal: "Why?", model: "openai:gpt-5-mini", budget_usd: "0.50", at_most: true },
+      body: {
+        goal: "Why?",
+        model: "openai:gpt-5-mini",
+        budget_usd: "0.50",
+        at_most: true,
+        attachments: [`data:text/csv;base64,${btoa("a,b")}`],
+      },
     },
   ]);
-  expect(screen.queryByLabelText("Budget in USD")).toBeNull();
+  await waitFor(() => expect(screen.queryByLabelText("Budget in USD")).toBeNull());
 });
 
 test("a plan comes back from its draft as it was, with what the dialog does not edit", () => {

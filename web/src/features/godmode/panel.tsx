@@ -89,7 +89,7 @@ export default function GodMode() {
           )}
           <span ref={options} className="contents">
             <IconButton
-              label="Model, budget and folder of the goal"
+              label="Model, budget, folder and files of the goal"
               size="small"
               icon={<SettingsIcon size={14} />}
               aria-expanded={isOpen}

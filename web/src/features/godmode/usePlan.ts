@@ -13,7 +13,7 @@ export function usePlan() {
     try {
       const planned = await api.post<Shape<"Planned">>("/god-mode/plan", {
         goal,
-        ...wishedFields(wishes),
+        ...(await wishedFields(wishes)),
       });
       // The dialog opens by itself when this plan is ready.
       setUi({ plan: planned.mission });
