@@ -16,7 +16,7 @@ def document() -> str:
 
     with Kernel.open(":memory:", environ={}) as kernel:
         schema = create_app(kernel).openapi()
-    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode()
 
 
 if __name__ == "__main__":
