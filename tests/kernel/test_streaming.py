@@ -114,6 +114,22 @@ def test_reasoning_is_told_beside_the_run_anew_with_each_call_and_never_by_a_rep
     play(scenario())
 
 
+def test_reasoning_without_end_is_shown_up_to_a_bound(tmp_path: Path) -> None:
+    shown: list[int] = []
+
+    async def think(piece: str) -> None:
+        shown.append(len(piece))
+
+    async def scenario() -> None:
+        pieces = [Delta(reasoning="a" * 400_000)] * 5
+        with open_kernel(tmp_path, Stream([*pieces, "b", ModelReply(text="b")])) as kernel:
+            async with kernel.run("r") as run:
+                assert await _read(run, on_reasoning=think) == ["b", "b"]
+        assert shown == [400_000, 400_000, 200_000]
+
+    play(scenario())
+
+
 @pytest.mark.parametrize("piece", [Delta(reasoning="\ud800"), Delta(reasoning=cast(Any, 5))])
 def test_reasoning_that_is_no_text_breaks_the_reply(tmp_path: Path, piece: Delta) -> None:
     async def scenario() -> None:

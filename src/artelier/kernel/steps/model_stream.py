@@ -69,13 +69,18 @@ async def stream_reply(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | Mo
         await stream.close()
 
 
+REASONING_CHARS_MAX = 1_000_000
+"""Of one call that are shown while they come. What is beyond is in its reply, if that keeps it."""
+
+
 class _Reasoning:
-    """What a model thinks while it streams, without personal data. Nothing of it is recorded here."""
+    """The reasoning of a model while it streams, without personal data. Nothing of it is recorded here."""
 
     def __init__(self, core: RunCore) -> None:
         self._pii = core.pii
         self._live = None if core.pii is None else core.pii.live()
         self._has_begun = False
+        self._left = REASONING_CHARS_MAX
 
     async def take(self, item: Item | None) -> str | None:
         """Return the piece to show now: empty if the call is made again, None if there is none."""
@@ -85,8 +90,10 @@ class _Reasoning:
             return "" if had else None
         if isinstance(item, Delta) and item.reasoning:
             self._has_begun = True
-            return await self._clean(item.reasoning) or None
-        # The answer has begun: what was held back, since it might have been the begin of a name, is due.
+            piece = item.reasoning[: self._left]
+            self._left -= len(piece)
+            return await self._clean(piece) or None
+        # The answer has begun: due is what was held back, since it might have been the start of a value.
         if self._has_begun and self._live is not None:
             rest, self._live = self._live.rest(), None if self._pii is None else self._pii.live()
             return rest or None
