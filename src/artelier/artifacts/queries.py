@@ -97,7 +97,7 @@ class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     writer: str
-    """Who wrote it: `user:<name>`, `operator`, or a principal."""
+    """Its writer: `user:<name>`, `operator`, or a principal."""
     written_us: int
     media: str
     size_bytes: int

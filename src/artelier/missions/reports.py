@@ -98,7 +98,7 @@ class TaskDetail(TaskReport):
     """A task with its definition and its iterations."""
 
     message: str
-    """Why it failed or is blocked, in words; empty if `reason` says all."""
+    """The reason for which it failed or is blocked, in words; empty if `reason` says all."""
     success_criteria: str
     checks: list[Any]
     """As the definition of a task has them."""
@@ -255,7 +255,7 @@ class MissionDetail(TypedDict):
     """Pause, resume, stop and cancel are verbs of runs."""
     reason: str
     message: str
-    """Why it failed, in words."""
+    """The reason for its failure, in words."""
     model: str
     workspace: str
     """Folder that its tools work on; empty for none."""

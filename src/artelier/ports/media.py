@@ -30,7 +30,7 @@ MEDIA_TYPES: dict[str, MediaKind] = {
     "application/pdf": "pdf",
     "text/plain": "text",
 }
-"""What can be attached, by media type. Text of any kind is `text/plain`; models are given it as text."""
+"""The media types that can be attached. Text of any kind is `text/plain`; models are given it as text."""
 
 MEDIUM_BYTES_MAX = 20 * 1024 * 1024
 """One medium (the most that any provider takes in a request is 32 MB, as base64)."""

@@ -135,18 +135,18 @@ class FiringView(TypedDict):
     by: str
     """`schedule:<name>`, or who asked for it."""
     asked: bool
-    """Whether a person asked for it."""
+    """True if a person asked for it."""
     missed: int
     """Times before it that passed while nobody drove runs."""
     status: str | None
     reason: str | None
-    """Why it failed or waits, as a code."""
+    """The code of its failure, or of its wait."""
     message: str | None
-    """Why its run could not be started, in words."""
+    """The reason for which its run could not be started, in words."""
     is_open: bool
-    """Whether it has not ended."""
+    """True until it has ended."""
     is_begun: bool
-    """Whether its run is there to be looked at."""
+    """True if its run is there to be looked at."""
     cost_microusd: int
     """Micro-dollars."""
     ended_us: int | None
@@ -170,7 +170,7 @@ class ScheduleView(TypedDict):
     every: str | None
     """Such as `1h30m`; None with a cron line."""
     loop: str
-    """What drives its runs: `mission` by a plan, `agent` alone, or one of a program."""
+    """The driver of its runs: `mission` by a plan, `agent` alone, or one of a program."""
     goal: str
     model: str
     workspace: str | None
@@ -184,7 +184,7 @@ class ScheduleView(TypedDict):
     firings: int
     skipped: int
     last_skip: str | None
-    """Why the last time was skipped: `overlap`, `queue_full`, `missed`, `run_exists` or `too_many`."""
+    """The cause of the last skip: `overlap`, `queue_full`, `missed`, `run_exists` or `too_many`."""
     next_due_us: int | None
     """None while it is paused."""
     queued_us: int | None

@@ -312,6 +312,8 @@ class Session(ChatTurns):
 
     async def _behind_greeting(self, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the turns that a file adds, so that the conversation has one greeting: its own."""
+        from artelier.chat.chat_interchange import batches
+
         so_far = await self.turns(limit=2)
         if len(so_far) != 1 or not turns or turns[0]["user"] is not None or not _is_greeting(so_far[0]):
             return turns
@@ -320,6 +322,7 @@ class Session(ChatTurns):
             if variant.text == wanted:
                 await self.select_variant(so_far[0].number, variant.number)
                 return turns[1:]
+        list(batches(turns))  # what is wrong with the file is said before a word goes
         await self.delete_turn(so_far[0].number)
         return turns
 

@@ -88,7 +88,7 @@ def plain_ref(ref: str) -> str:
 
 
 FORKS = "forks/"
-"""What ids of artifacts begin with that forks have written."""
+"""The start of the ids of artifacts that forks have written."""
 
 
 def fork_folder(run_id: str) -> str:

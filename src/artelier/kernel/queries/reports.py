@@ -125,9 +125,9 @@ class StepCost(TypedDict):
     """Of all its attempts."""
     price_known: bool
     estimated: bool
-    """Whether tokens and cost are an estimate, since the provider did not say what was used."""
+    """True if tokens and cost are an estimate, since the provider did not say what was used."""
     suspicious: bool
-    """Whether the provider claims more than ten times the tokens that the request allows."""
+    """True if the provider claims more than ten times the tokens that the request allows."""
 
 
 class FamilyTotal(TypedDict):

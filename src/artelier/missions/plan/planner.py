@@ -58,7 +58,7 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def media(self) -> tuple[Medium, ...]:
-        """What came with the goal."""
+        """The media that came with the goal."""
         return tuple(medium_of(msgspec.convert(one, Part)) for one in self.attachments)
 
     def settings(self) -> dict[str, Any]:

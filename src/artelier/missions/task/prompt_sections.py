@@ -135,7 +135,7 @@ def _json(value: object) -> str:
 
 
 def attachment_sections(job: TaskJob) -> list[Section]:
-    """What came with the goal of the mission; nothing without it."""
+    """Return what came with the goal of the mission; nothing without it."""
     if not job.attachments:
         return []
     parts = (Part(text=template("attached-1")), *(msgspec.convert(one, Part) for one in job.attachments))

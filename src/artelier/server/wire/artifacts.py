@@ -257,7 +257,7 @@ class ArtifactAccess(ResponseModel):
 
 
 class Adoption(RequestBody):
-    """What a fork has written is brought home."""
+    """A fork's artifact that is brought home."""
 
     version: int | None = Field(default=None, ge=1, le=2**53)
     """The newest unless given."""

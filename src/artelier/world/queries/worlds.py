@@ -146,7 +146,7 @@ class AgentStanding(msgspec.Struct, frozen=True):
     last_action: str | None
     last_ok: bool | None
     last_source: str | None
-    """What decided: a policy, a reflex, a workflow, a model."""
+    """The source of the decision: a policy, a reflex, a workflow, a model."""
 
 
 class JoinedAgent(NamedTuple):
