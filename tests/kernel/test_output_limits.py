@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -153,3 +154,38 @@ def test_a_run_whose_model_refuses_more_fails_of_the_cut_and_not_of_the_refusal(
     status, message = asyncio.run(main())
 
     assert status == "failed" and message.startswith("replies are cut"), message
+
+
+@pytest.mark.parametrize(
+    ("left", "status", "asked"), [("0.30", "completed", [8_192]), ("0.01", "budget_exhausted", [])]
+)
+def test_a_call_asks_for_less_where_its_money_went_to_others_meanwhile(
+    tmp_path: Path, left: str, status: str, asked: list[int]
+) -> None:
+    """Another process takes the money between the choice of the size and the hold."""
+    model = writer(5)
+
+    def take(point: str) -> None:
+        if point == "model.before_request" and thread.ident is None:
+            thread.start()
+            thread.join()
+
+    async def elsewhere() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}) as other:
+            await other.tenants.update("t", budget_usd=left)
+
+    thread = Thread(target=lambda: asyncio.run(elsewhere()))
+
+    async def main() -> str:
+        windows = {"m": Window(max_output_tokens=65_536)}
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, windows=windows, fault=take) as kernel:
+            await kernel.tenants.open(Tenant("t", budget_usd="2.00"))
+            agent = AutonomousAgent(kernel=kernel, identity="You write.")
+            result = await agent.run(run_id="r", tenant="t", model="m", prompt="Write.")
+            if asked:
+                assert (await kernel.for_tenant("t").replay("r", agent.drive)).status == result.status
+            assert kernel.verify().ok
+            return result.status
+
+    assert asyncio.run(main()) == status
+    assert asked_of(model) == asked

@@ -365,9 +365,19 @@ async def may_come_back(core: RunCore, need: int) -> bool:
     return await sum_of(core.store, core.tenant.id, (TENANT, DEBT), prefix="hold:") >= need
 
 
-async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) -> None:
-    """Try to reserve; while siblings hold money, wait for it (bounded).
+async def _never_less() -> bool:
+    return False
 
+
+async def when_it_fits(
+    core: RunCore,
+    attempt: Callable[[], Awaitable[None]],
+    *,
+    ask_for_less: Callable[[], Awaitable[bool]] = _never_less,
+) -> None:
+    """Try to reserve; while siblings hold money, wait for it (bounded), and then `ask_for_less`.
+
+    That returns False if less would be no use.
     Errors: what refused it for good; those of `boundary`.
     """
     left_us = int(core.policy.funds_wait_s * 1_000_000)
@@ -378,7 +388,9 @@ async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) ->
             return
         except Exhausted as error:
             if not await _may_fit(core, error) or left_us <= 0:
-                raise
+                if not await ask_for_less():
+                    raise
+                continue
         began_us = core.clock.now_us()
         await core.boundary()
         waiting = asyncio.ensure_future(event.wait())

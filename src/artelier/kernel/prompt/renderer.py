@@ -61,7 +61,7 @@ from artelier.kernel.queries.steps import find_outcome, manifest_of
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
-from artelier.log.blobs import DataKey
+from artelier.log.blobs import DataKey, blob_name
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Role, ToolSchema, messages_from
 from artelier.tokens import estimate_tokens
 
@@ -254,6 +254,21 @@ def assemble(
         request=measured.identity(core.key),
     )
     return Assembled.of(measured, event, blobs, media)
+
+
+def with_output_max(core: RunCore, assembled: Assembled, output: int) -> Assembled:
+    """Return the same request with another bound of what may be written. Cost: O(its messages)."""
+    params = {**assembled.request.params, MAX_OUTPUT: output}
+    request = msgspec.structs.replace(assembled.request, params=params)
+    measured = MeasuredRequest.of(request, call_ids=assembled.measured.call_ids)
+    name = blob_name(assembled.event.head)
+    old = next(blob for blob in assembled.blobs if blob.name == name)
+    blobs = [blob for blob in assembled.blobs if blob is not old]
+    head = msgspec.structs.replace(decode_head(old.content), params=params)
+    event = msgspec.structs.replace(
+        assembled.event, head=_keep(core, encode_head(head), blobs), request=measured.identity(core.key)
+    )
+    return Assembled.of(measured, event, blobs, assembled.media)
 
 
 def _detaches_tail(recorded: ev.ContextAssembled | None) -> bool:

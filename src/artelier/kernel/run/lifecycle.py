@@ -64,7 +64,7 @@ from artelier.kernel.run_limits import (
     scopes_of,
 )
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
-from artelier.kernel.steps.model_call import take_back
+from artelier.kernel.steps.model_request import take_back
 from artelier.kernel.steps.step_keys import SingleStep
 from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.kernel.tool_calls.tool_list import newest_list, note_tools, tool_list

@@ -8,7 +8,7 @@ that another one follows is billed beside the hold. `model_step.py` decides what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -22,35 +22,30 @@ from artelier.kernel import events as ev
 from artelier.kernel.budget import (
     Reservation,
     Settlement,
-    abandon,
     bill_attempt,
     claims_for,
     end_turn,
-    funds_guard,
     release,
-    reserve,
     settle,
     take_turn,
-    when_it_fits,
 )
 from artelier.kernel.pii_scrubber import Personal
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.prompt.renderer import Assembled, Messages
 from artelier.kernel.prompt.request import body_hash
-from artelier.kernel.queries.steps import step_of
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.failures import code_of, family_of, words
+from artelier.kernel.steps.model_request import ask, guard_of
 from artelier.kernel.steps.step_keys import with_call_ids
 from artelier.kernel.steps.structured_output import Fitted, fit_reply
-from artelier.log import Blob, EventData, StreamAppend, Tx
+from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.model import (
     ModelPort,
     ModelReply,
     ModelRequest,
     OnReasoning,
-    Price,
     Sending,
     ToolSchema,
     Usage,
@@ -97,79 +92,6 @@ class Ready:
     @property
     def request(self) -> ModelRequest:
         return self.assembled.request
-
-
-async def ask(
-    core: RunCore,
-    assembled: Assembled,
-    *,
-    model: str,
-    price: Price | None,
-    aside: Sequence[StreamAppend] = (),
-) -> Reservation:
-    """Make a request durable together with the hold of what it may cost, and with what stands aside.
-
-    Errors: `RunSuspended` if it does not fit the budget; `LimitReached` if no minute of a rate is enough.
-    """
-    key = assembled.event.key
-    claims = claims_for(core, model, assembled.size.tokens_max)
-    reservation = reserve(core, price=price, size=assembled.size)
-    requested = ev.ModelRequested(
-        key=key, model=model, postings=reservation.postings, counts=reservation.counts, **reservation.estimate
-    )
-    writer = core.writer
-    core.services.at("model.before_request")
-    refusable = reservation.is_limited or bool(aside)
-    guard = _guard_of(core, reservation, reservation.amount)
-
-    async def attempt() -> None:
-        # No money is held while the call waits for its turn, and no turn while it waits for money.
-        await take_turn(core, key, claims)
-        core.held[key] = requested
-        core.unsent.add(key)
-        try:
-            await writer.commit(
-                assembled.event,
-                requested,
-                blobs=assembled.blobs,
-                aside=aside,
-                refusable=refusable,
-                guard=guard,
-            )
-        except BaseException:
-            end_turn(core, key, tokens=None)
-            raise
-
-    if reservation.is_limited:
-        try:
-            await when_it_fits(core, attempt)
-        except Exhausted as error:
-            await core.end_refused(error)
-    else:
-        await attempt()
-    core.services.at("model.requested")
-    return reservation
-
-
-def _guard_of(core: RunCore, reservation: Reservation, amount: int) -> Callable[[Tx], None] | None:
-    if not reservation.is_limited:
-        return None
-    return funds_guard(core, source=reservation.source, amount=amount, is_free=reservation.is_free)
-
-
-async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None:
-    """Settle a request that its code cancelled on its way into the log: nothing was sent.
-
-    Whether it is in the log is known when what was queued is decided. What its code asked for meanwhile is
-    decided too before this is recorded: the place of the cancellation is counted back from here.
-    """
-    await core.writer.wait_decided()
-    step = await step_of(core.store, core.tenant.id, core.run_id, key)
-    await core.writer.wait_decided()
-    if step is not None and step.status == "requested":
-        core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent))
-        core.writer.flush()
-        core.came_back()
 
 
 async def call_until_reply(core: RunCore, ready: Ready) -> ModelResult:
@@ -305,7 +227,7 @@ async def _note_attempt(core: RunCore, ready: Ready, event: ev.ModelAttempted) -
     if not (event.postings or event.counts):
         core.writer.note(event)
     else:
-        guard = _guard_of(core, ready.reservation, event.cost)
+        guard = guard_of(core, ready.reservation, event.cost)
         try:
             await core.writer.commit(event, refusable=True, guard=guard)
         except Exhausted:
@@ -337,7 +259,7 @@ async def _ask_anew(core: RunCore, ready: Ready) -> Ready:
     """Make the same request once more, with a hold of its own. Errors: see `ask`."""
     event = msgspec.structs.replace(ready.assembled.event, added=())
     again = replace(ready.assembled, event=event, blobs=[])
-    reservation = await ask(core, again, model=ready.model, price=ready.reservation.price)
+    again, reservation = await ask(core, again, model=ready.model, price=ready.reservation.price)
     if ready.span is not None:
         ready.span.asked_again()
     return replace(ready, assembled=again, reservation=reservation)

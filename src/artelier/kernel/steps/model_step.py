@@ -64,11 +64,11 @@ from artelier.kernel.steps.model_call import (
     TOKENS_MAX,
     ModelCall,
     Ready,
-    ask,
     asked_before,
     call_until_reply,
     result,
 )
+from artelier.kernel.steps.model_request import ask
 from artelier.kernel.steps.model_stream import stream_reply
 from artelier.kernel.steps.structured_output import fit_reply, schema_of
 from artelier.kernel.tool_calls.tool_list import note_tools
@@ -207,14 +207,15 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if recorded is not None:
         core.delivery.note_asked(recorded)
     assert port is not None
-    if recorded is not None and recorded.status == "requested":
-        # Asked before a crash: the same request, and its hold still stands.
-        reservation = reservation_of(
-            core.held[key], price=price, source=source_for(core), size=assembled.size
-        )
+    is_asked = recorded is not None and recorded.status == "requested"
+    if is_asked:
+        # Before a crash: the same request, and its hold still stands.
+        source = source_for(core)
+        reservation = reservation_of(core.held[key], price=price, source=source, size=assembled.size)
         await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
     else:
-        reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
+        asking = ask(core, assembled, model=name, price=price, room=room, aside=call.aside)
+        assembled, reservation = await asking
     ready = Ready(
         key=key,
         call=call,
@@ -225,7 +226,6 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         span=_span(core, key, name, assembled),
         not_sent=media.not_sent,
     )
-    is_asked = recorded is not None and recorded.status == "requested"
     return await asked_before(core, ready) if is_asked else ready
 
 
