@@ -46,6 +46,8 @@ RESTORE = "pii:restore"
 
 
 PATTERNS_MAX = 100
+NOTED_AT_ONCE = 1_000
+"""Placeholders of one event."""
 
 _MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
 
@@ -118,6 +120,8 @@ class Personal:
         self._core = core
         self._scrubber = scrubber
         self._received: set[str] = set()
+        self._counts: dict[str, Counter[str]] = {}
+        """The placeholders by kind in each large text of the prompt that is made, all of them received."""
 
     def hold(self, rules: int) -> None:
         """Look for values by the rules that the run was started under, in what it says and what it stores."""
@@ -153,10 +157,14 @@ class Personal:
 
         Cost: nothing for small ones. Errors: those of the search.
         """
+        self._counts.clear()
         for text in texts_in(parts):
             if len(text) > LARGE_BYTES:
                 with self._at_work():
                     await self._scrubber.prepare(text)
+                    clean = self._scrubber.text(text)
+                    self._counts[clean] = await asyncio.to_thread(count_placeholders, clean)
+                    await self._receive_many(clean)
         for part in parts:
             shown = part_content(part)
             if isinstance(shown, tuple):
@@ -283,7 +291,7 @@ class Personal:
         """
         is_read = getattr(tool, "reads_store", False) and not is_error
         content = await self.clean_aside(content, foreign=not is_read)
-        self.took(content)
+        await self.took(content)
         return content
 
     def live(self) -> LiveText:
@@ -292,10 +300,24 @@ class Personal:
 
         return LiveText(self._scrubber, self.knows)
 
-    def took(self, content: bytes) -> None:
+    async def took(self, content: bytes) -> None:
         """Note what some stored content has shown."""
-        if b"<" in content:
+        if len(content) > LARGE_BYTES:
+            with self._at_work():
+                await self._receive_many(await asyncio.to_thread(content.decode, errors="replace"))
+        elif b"<" in content:
             self.receive(placeholders_in(content.decode(errors="replace")))
+
+    async def _receive_many(self, text: str) -> None:
+        """Note the placeholders of a large text, so many at a time that others have their turn between."""
+        new = await asyncio.to_thread(lambda: self._news(placeholders_in(text)))
+        if (actor := self._core.actor) is None:
+            return
+        for start in range(0, len(new), NOTED_AT_ONCE):
+            some = new[start : start + NOTED_AT_ONCE]
+            self._received.update(some)
+            actor.note(PersonalReceived(placeholders=tuple(some)))
+            await actor.commit()
 
     def scrub_messages(
         self, messages: tuple[ChatMessage, ...], counts: Counter[str]
@@ -306,7 +328,9 @@ class Personal:
     def text(self, text: str, counts: Counter[str]) -> str:
         """The same for text."""
         text = self._scrubber.text(text)
-        if "<" in text and (found := count_placeholders(text)):
+        if (known := self._counts.get(text)) is not None:
+            counts.update(known)
+        elif "<" in text and (found := count_placeholders(text)):
             counts.update(found)
             self.receive(placeholders_in(text))
         return text

@@ -229,7 +229,7 @@ class Scrubber:
                 done = await self._prepare(text, self._search)
                 whole = await asyncio.to_thread(self._refit, one, text, done, encoding)
                 named = await asyncio.to_thread(placeholders_in, done)
-                self._named[whole] = self.vault.waiting(named)
+                self._named[whole] = await asyncio.to_thread(self.vault.waiting, named)
                 self._keep(one, whole)
                 self._keep(whole, whole)
             else:

@@ -277,7 +277,7 @@ class RunCore(ToolBounds):
     async def told_json(self, ref: str | None) -> Any:
         """Return what a person said to the run, which so has received the placeholders in it."""
         if self.pii is not None and ref is not None:
-            self.pii.took(await self.load(ref))
+            await self.pii.took(await self.load(ref))
         return await self.load_json(ref)
 
     async def load_json(self, ref: str | None) -> Any:

@@ -263,7 +263,7 @@ async def _text(core: RunCore, medium: Medium, held: Mapping[bytes, bytes]) -> s
     assert medium.text is not None
     content = await _content(core, medium.text, medium.text_bytes, held)
     if core.pii is not None:
-        core.pii.took(content)
+        await core.pii.took(content)
     return fence(content.decode("utf-8", "replace"), source=medium.media_type)
 
 

@@ -74,6 +74,15 @@ async def _long_conversation(scene: Scene) -> str:
     return counted([await _send(scene, json.dumps({"model": MODEL, "messages": said}).encode())])
 
 
+async def _many_people(scene: Scene) -> str:
+    """Messages that name 60,000 different people each."""
+    said = [
+        {"role": "user", "content": " ".join(f"p{60_000 * n + one}@b.co" for one in range(60_000))}
+        for n in range(6)
+    ]
+    return counted([await _send(scene, json.dumps({"model": MODEL, "messages": said}).encode())])
+
+
 async def _deep_body(scene: Scene) -> str:
     return counted([await _send(scene, b'{"model":' + b"[" * (8 * MIB))])
 
@@ -94,5 +103,6 @@ INPUTS = (
     _asking("tools-of-patterns", "Hello.", tools=_tools("^(a+)+b$", 128)),
     _asking("schema-deep", "Hello.", response_format=_nested(400)),
     Input(name="program-long-conversation", attack=_long_conversation, twin=_hello),
+    Input(name="program-addresses", attack=_many_people, twin=_hello),
     Input(name="program-deep-body", attack=_deep_body, twin=_hello),
 )

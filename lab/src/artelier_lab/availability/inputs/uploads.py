@@ -64,9 +64,13 @@ async def _one(scene: Scene) -> bool:
     return (await upload(scene, "one.txt", [b"A short note."])).is_good
 
 
+_PEOPLE = " ".join(f"u{number}@b.co" for number in range(300_000)).encode()
+"""Values that all differ."""
+
 INPUTS = (
     uploaded("digits", "digits.txt", b"4111111111111112"),
     uploaded("card-digits-7-mb", "cards.txt", b"4111 1111 1111 1112 ", size_bytes=7 * MIB),
+    uploaded("addresses", "people.txt", b" ", size_bytes=0, prefix=_PEOPLE),
     uploaded("integers", "integers.json", b"1,", prefix=b"[", suffix=b"1]", decent=b"[1, 2]"),
     uploaded(
         "integers-6-mb", "few.json", b"1,", size_bytes=6 * MIB, prefix=b"[", suffix=b"1]", decent=b"[1, 2]"
