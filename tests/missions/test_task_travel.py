@@ -235,6 +235,31 @@ def test_a_fork_has_of_its_origin_what_had_come_of_it_by_then(tmp_path: Path) ->
     play(scenario())
 
 
+def test_a_fork_from_behind_the_end_of_a_task_has_ended_as_it_has(tmp_path: Path) -> None:
+    """It was `failed`: its run is completed, and the end stands in the history that it shares."""
+
+    async def scenario() -> None:
+        actor = Actor(look(), write(), content=[REPORT])
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await agent(desk)
+            await work(desk)
+            ended = next(one.seq for one in await events(kernel) if one.kind == "task.ended")
+
+            forks = [await desk.fork(TASK, at=ended + later) for later in (-1, 0, 1)]
+            again = await desk.fork(forks[1], at=1)
+
+            assert [(await desk.tasks.show(one))["status"] for one in forks] == ["active", "done", "done"]
+            for name in (*forks, again):
+                assert (await drive_task(desk, name)).status == "done"
+                shown = await desk.tasks.show(name)
+                assert (shown["status"], shown["outputs"]) == ("done", ["m/report@1"])
+            assert len(actor.requests()) == 2
+            assert kernel.verify().ok
+
+    play(scenario())
+
+
 def test_a_fork_with_another_model_asks_that_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor, other = Actor(look(), write()), Actor(write("Other"))

@@ -52,7 +52,7 @@ mission decides about forks: they have no `mission_status`."""
 
 missions_view = View(
     name="missions",
-    version=5,
+    version=6,
     published=PUBLISHED,
     tables=("missions", "tasks", "task_dependencies", "task_iterations", "task_progress", "judgements"),
     schema=(
@@ -84,7 +84,8 @@ missions_view = View(
             PRIMARY KEY(tenant, task, iteration)) STRICT, WITHOUT ROWID""",
         """CREATE TABLE task_progress(
             tenant TEXT NOT NULL, task TEXT NOT NULL, seq INTEGER NOT NULL, iterations INTEGER NOT NULL,
-            iterations_before INTEGER NOT NULL,
+            iterations_before INTEGER NOT NULL, ended TEXT NOT NULL, reason TEXT NOT NULL,
+            blocked_by TEXT NOT NULL, outputs TEXT NOT NULL,
             PRIMARY KEY(tenant, task, seq)) STRICT, WITHOUT ROWID""",
         """CREATE TABLE judgements(
             position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, task TEXT NOT NULL, ref TEXT NOT NULL,
@@ -428,10 +429,13 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
     _keep_progress(event, tx)
 
 
+_PROGRESS = "iterations, iterations_before, ended, reason, blocked_by, outputs"
+
+
 def _keep_progress(event: Applied, tx: Tx) -> None:
     """Keep how far a task was at an event of its run: a fork begins with one of these."""
     tx.execute(
-        "INSERT INTO task_progress SELECT tenant, task, ?, iterations, iterations_before FROM tasks"
+        f"INSERT INTO task_progress SELECT tenant, task, ?, {_PROGRESS} FROM tasks"
         " WHERE tenant = ? AND task = ?",
         (event.seq, event.stream.tenant, event.stream.id),
     )
@@ -477,16 +481,14 @@ def _apply_forked(event: Applied, tx: Tx) -> None:
     # The history that is shared comes before the fork's own: in its stream it has no seq.
     tx.execute(_SHARE_ITERATIONS, (event.stream.id, *(data.at,) * 9, *origin, data.at))
     shared = tx.one(
-        "SELECT iterations, iterations_before FROM task_progress"
-        " WHERE tenant = ? AND task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+        f"SELECT {_PROGRESS} FROM task_progress WHERE tenant = ? AND task = ? AND seq <= ?"
+        " ORDER BY seq DESC LIMIT 1",
         (*origin, data.at),
     )
     if shared is not None:
-        tx.execute(
-            "UPDATE tasks SET iterations = ?, iterations_before = ? WHERE tenant = ? AND task = ?",
-            (*shared, *own),
-        )
-        tx.execute("INSERT INTO task_progress VALUES (?, ?, 0, ?, ?)", (*own, *shared))
+        changes = ", ".join(f"{column} = ?" for column in _PROGRESS.split(", "))
+        tx.execute(f"UPDATE tasks SET {changes} WHERE tenant = ? AND task = ?", (*shared, *own))
+        tx.execute("INSERT INTO task_progress VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?)", (*own, *shared))
 
 
 _SHARE_ITERATIONS = """
