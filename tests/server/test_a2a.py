@@ -33,7 +33,7 @@ from a2a.utils import errors as fault
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
-from artelier import ModelReply, ToolCall
+from artelier import ModelReply, ModelRequest, ToolCall
 from artelier.app import Kernel
 from artelier.kernel import Policy
 from artelier.kernel.policy import Workspaces
@@ -308,6 +308,50 @@ def test_who_does_not_wait_subscribes_and_sees_the_end(tmp_path: Path) -> None:
             assert seen[-1].status_update.status.state == S.TASK_STATE_COMPLETED
             with pytest.raises(fault.UnsupportedOperationError):
                 await follow()
+
+    play(main())
+
+
+class Slow(ScriptedModel):
+    """Answers once the test lets it."""
+
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(list(replies))
+        self.may_answer = asyncio.Event()
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        await self.may_answer.wait()
+        return await super().complete(request)
+
+
+def test_who_subscribes_before_a_question_sees_what_follows_its_answer(tmp_path: Path) -> None:
+    """The work at hand ends with the question; the task does not."""
+
+    async def main() -> None:
+        model = Slow(tool_call("send_mail", {"to": "bob"}), "It is sent.")
+        async with served(tmp_path, model=model) as made:
+            client = await made.client(streaming=False)
+            config = SendMessageConfiguration(return_immediately=True)
+            task = await task_from(client, said("Write to Bob.", configuration=config))
+            seen: list[StreamResponse] = []
+
+            async def follow() -> None:
+                async for item in (await made.client()).subscribe(SubscribeToTaskRequest(id=task.id)):
+                    seen.append(item)
+
+            following = asyncio.create_task(follow())
+            await until(lambda: bool(seen))
+            model.may_answer.set()
+            await until(lambda: len(seen) > 1)
+            assert seen[-1].status_update.status.state == S.TASK_STATE_INPUT_REQUIRED
+            [asked] = await made.house.desk.approvals(task.id)
+            answer = data(step=asked["step"], decision="approve")
+            await task_from(client, said("", answer, task_id=task.id))
+            await asyncio.wait_for(following, 60)
+
+            assert text_of(seen) == "It is sent."
+            states = [one.status_update.status.state for one in seen if one.HasField("status_update")]
+            assert states[0] == S.TASK_STATE_INPUT_REQUIRED and states[-1] == S.TASK_STATE_COMPLETED
 
     play(main())
 

@@ -40,6 +40,9 @@ STATES: dict[RunStatus, int] = {
 }
 """The state of a task, by the status of its run. `INPUT_REQUIRED`: nothing goes on until somebody acts."""
 
+ENDS = frozenset(STATES[one] for one in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED))
+"""States that a task does not leave."""
+
 
 def context_of(task_id: str) -> str:
     """Return the context of a task."""

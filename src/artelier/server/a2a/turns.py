@@ -38,6 +38,7 @@ from artelier.money import parse_usd
 from artelier.ports.model import Delta
 from artelier.server.a2a.tasks import (
     AGENT,
+    ENDS,
     PREFIX,
     REPLY,
     STATES,
@@ -298,15 +299,18 @@ class TaskDesk:
             raise fault.UnsupportedOperationError(
                 f"the task has ended: it is {run['status']}; GetTask shows it"
             )
+        told = STATES[RunStatus(run["status"])]
         going = self.errands.at_work((AGENT, self.desk.id, context_of(run["id"])))
         if going is not None and _feed_of(going).run_id == run["id"]:
+            # That is the work at hand: where it asks somebody, the task goes on with the answer.
             async with aclosing(self.stream(_feed_of(going))) as items:
                 async for item in items:
+                    told = item.status_update.status.state
                     yield item
-            return
-        yield a2a.StreamResponse(task=task_of(run))
+        else:
+            yield a2a.StreamResponse(task=task_of(run))
         loop, store = asyncio.get_running_loop(), self.desk.services.store
-        came, known = asyncio.Event(), run["status"]
+        came = asyncio.Event()
 
         def on_commit(position: int, abroad: bool) -> None:
             with suppress(RuntimeError):  # the loop was closed in between
@@ -314,21 +318,17 @@ class TaskDesk:
 
         unlisten = store.listen(on_commit)
         try:
-            while not is_final(known):
-                row = await run_row(store, self.desk.id, task_id)
-                if row.status == known:
+            while told not in ENDS:
+                state = STATES[RunStatus((await run_row(store, self.desk.id, task_id)).status)]
+                if state == told:
                     await came.wait()
                     came.clear()
                     continue
-                is_news = STATES[RunStatus(row.status)] != STATES[RunStatus(known)]
-                known = row.status
-                if is_final(known):
-                    run = await find_task(self.desk, task_id)
-                    if text := text_of(run):
-                        yield _piece(task_id, text, append=False, is_last=True)
-                    yield _state(run)
-                elif is_news:
-                    yield _state(await find_task(self.desk, task_id))
+                run = await find_task(self.desk, task_id)
+                told = STATES[RunStatus(run["status"])]
+                if told in ENDS and (text := text_of(run)):
+                    yield _piece(task_id, text, append=False, is_last=True)
+                yield _state(run)
         finally:
             unlisten()
 
