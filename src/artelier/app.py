@@ -41,7 +41,7 @@ from artelier.kernel import (
     rates_view,
     read_header,
 )
-from artelier.kernel.erasure import collect
+from artelier.kernel.erasure import Rotated, collect, rotate_keys
 from artelier.kernel.policy import ANY_FOLDER, Workspaces
 from artelier.kernel.queries.tenants import patterns_of
 from artelier.kernel.rates import Quotas
@@ -338,6 +338,15 @@ class Kernel:
     async def collect(self, *, dry: bool = False) -> Collected:
         """Remove stored content that nothing refers to; with `dry`, only look. Errors: `MissingKey`."""
         return await collect(self._services, self._store, dry=dry)
+
+    async def rotate_keys(self, key: str) -> Rotated:
+        """Wrap every data key by another vault key, in the form of ARTELIER_VAULT_KEY; open with that later on.
+
+        What is stored stays as it is. Cost: O(keys), and the file is written anew.
+        Errors: `InvalidConfig` for a key that is too short; `InvalidRequest` if it is the one of now; `LeaseHeld`
+        while another process drives runs; `MissingKey` without the vault key of now.
+        """
+        return await rotate_keys(self._services, self._store, key)
 
     async def head(self) -> str:
         """The newest commit root, hex: keep it elsewhere, and `verify(head=...)` finds truncation."""

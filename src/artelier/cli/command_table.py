@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "head": ("maintenance.verify head", "Print the root of the newest commit."),
     "erase": ("maintenance.erase", "Erase what was stored of a tenant, or of one subject."),
     "gc": ("maintenance.gc", "Remove stored content that nothing refers to."),
+    "keys": ("maintenance.keys", "Change the key that what is stored is encrypted by."),
     "db": ("maintenance.db", "Look after the database file."),
     "store": ("maintenance.store", "Copy a whole database to another place, file or server."),
     "bench": ("@artelier-lab", "Measure on this machine, and compare with the bounds."),

@@ -18,7 +18,7 @@ import msgspec
 
 from artelier.artifacts.ref import ERASED as ERASED
 from artelier.artifacts.ref import LOCKED as LOCKED
-from artelier.errors import Conflict, Erased, LeaseHeld, MissingKey, NotFound, StoreLocked
+from artelier.errors import Conflict, Erased, InvalidRequest, LeaseHeld, MissingKey, NotFound, StoreLocked
 from artelier.kernel.queries.tenants import (
     erasures_of,
     find_tenant,
@@ -45,8 +45,9 @@ from artelier.log import (
     check_subject,
     tenant_stream,
 )
-from artelier.log.blobs import name_blob
+from artelier.log.blobs import SECRET_BYTES, name_blob
 from artelier.log.queries import newest_key, placeholders_of, stored_bytes, subject_keys, tenant_leases
+from artelier.pii.vault import VARIABLE, VaultCipher
 
 if TYPE_CHECKING:
     from artelier.kernel.run_limits import Opening
@@ -245,6 +246,36 @@ async def collect(services: Services, store: Store, *, dry: bool = False) -> Col
     except StoreLocked:
         return replace(found, cleaned=False)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotated:
+    """The outcome of a change of the vault key."""
+
+    keys: int
+    """Data keys that the new one wraps."""
+    cleaned: bool = True
+    """False while another process reads an older state: the file has bytes of the old wrapping left."""
+
+
+async def rotate_keys(services: Services, store: Store, key: str) -> Rotated:
+    """Wrap every data key by another vault key. Errors: see `Kernel.rotate_keys`."""
+    old, new = store.keyring.sealer, VaultCipher.of(key)
+    if old is None:
+        raise MissingKey(
+            "the vault key of now is not here, so there is nothing to change",
+            expected=f"{VARIABLE} in the environment",
+            hint="A database that has none takes its first one by being opened with it; then `artelier gc`.",
+        )
+    probe = bytes(SECRET_BYTES)
+    if old.unwrap(new.wrap(probe)) == probe:
+        raise InvalidRequest("the new vault key is the one of now", expected="another one")
+    keys = await store.rotate_keys(new, is_driving=services.is_driving)
+    try:
+        await store.shred()
+    except StoreLocked:
+        return Rotated(keys=keys, cleaned=False)
+    return Rotated(keys=keys)
 
 
 async def _plan_erasing(

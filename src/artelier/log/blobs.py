@@ -282,6 +282,11 @@ class Keyring:
         """The cipher, if there is a vault key."""
         return self._sealer
 
+    def change(self, sealer: Sealer) -> None:
+        """Use another vault key: all rows are wrapped by it now."""
+        self._sealer = sealer
+        self._opened.clear()
+
     @property
     def is_sealing(self) -> bool:
         return self._sealer is not None

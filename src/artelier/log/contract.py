@@ -21,7 +21,18 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, overload
 import msgspec
 
 from artelier.errors import CorruptStore, Erased, InvalidRequest, NotFound
-from artelier.log.blobs import Blob, Collected, DataKey, Driving, Erasing, Keyring, Secret, Wiped, blob_name
+from artelier.log.blobs import (
+    Blob,
+    Collected,
+    DataKey,
+    Driving,
+    Erasing,
+    Keyring,
+    Sealer,
+    Secret,
+    Wiped,
+    blob_name,
+)
 from artelier.log.event import BlobRef, Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rate_windows import Asked, Change, Taken
 
@@ -418,6 +429,14 @@ class Store(Protocol):
         """Remove content that nothing refers to, seal what is plain under a wrapped key, drop old windows.
 
         With `dry`, only look. Errors: `MissingKey` if content is sealed and the vault key is not here.
+        """
+        ...
+
+    async def rotate_keys(self, sealer: Sealer, *, is_driving: Driving = lambda holder, end: True) -> int:
+        """Wrap every data key by another vault key, and use that from now on; return how many.
+
+        Content stays as it is. Errors: `LeaseHeld` while somebody drives runs; `MissingKey` without the vault
+        key of now.
         """
         ...
 

@@ -303,6 +303,7 @@ class DatabaseStore(ABC):
         def find_or_make(db: Database) -> tuple[int, bytes]:
             if (row := keys.find_key(db, tenant, names)) is not None:
                 return row
+            erasure.check_vault_key_stands(db, self.keyring)
             stored = self.keyring.seal_key(self._entropy(SECRET_BYTES))
             return keys.add_key(db, tenant, names[0] if names else None, stored), stored
 
@@ -344,7 +345,12 @@ class DatabaseStore(ABC):
 
     async def _make_parts(self, tenant: str, below: int, *, count: int) -> list[DataKey]:
         stored = [self.keyring.seal_key(self._entropy(SECRET_BYTES)) for _ in range(count)]
-        made = await self._writer.call(lambda db: keys.add_part_keys(db, tenant, below, stored))
+
+        def make(db: Database) -> list[int]:
+            erasure.check_vault_key_stands(db, self.keyring)
+            return keys.add_part_keys(db, tenant, below, stored)
+
+        made = await self._writer.call(make)
         if len(made) < count:
             raise Erased("what this would be stored under was erased", got=f"key {below}")
         return [self.keyring.key(tenant, id_, one) for id_, one in zip(made, stored, strict=True)][::-1]
@@ -368,9 +374,12 @@ class DatabaseStore(ABC):
 
     async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         stored = self.keyring.seal_key(secret)
-        key_id = await self._writer.call(
-            lambda db: keys.add_imported_key(db, tenant, stored, is_part=is_part)
-        )
+
+        def add(db: Database) -> int:
+            erasure.check_vault_key_stands(db, self.keyring)
+            return keys.add_imported_key(db, tenant, stored, is_part=is_part)
+
+        key_id = await self._writer.call(add)
         return self.keyring.key(tenant, key_id, stored)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -423,6 +432,13 @@ class DatabaseStore(ABC):
         await self._writer.call(lambda db: erasure.name_subjects(db, keyring))
         rates = await self._writer.call(lambda db: erasure.drop_rates(db, now_us=now_us, dry=False))
         return Collected(blobs=blobs, size_bytes=size, resealed=resealed, rates=rates, busy=busy)
+
+    async def rotate_keys(self, sealer: Sealer, *, is_driving: Driving = lambda holder, end: True) -> int:
+        count = await self._writer.call(
+            lambda db: erasure.rotate_keys(db, self.keyring, sealer, is_driving=is_driving)
+        )
+        self.keyring.change(sealer)
+        return count
 
     def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:
         self._listeners.append(listener)

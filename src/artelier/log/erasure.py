@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from artelier.errors import Conflict, Erased, InvalidConfig, MissingKey
+from artelier.errors import Conflict, Erased, InvalidConfig, LeaseHeld, MissingKey
 from artelier.log.blobs import (
     SEALED,
     SECRET_BYTES,
@@ -21,6 +21,7 @@ from artelier.log.blobs import (
     Driving,
     Erasing,
     Keyring,
+    Sealer,
     Wiped,
     is_subject_name,
     subject_name,
@@ -31,6 +32,7 @@ from artelier.log.rows import contents, coordination, events
 from artelier.log.rows.contents import Named
 from artelier.log.rows.keys import (
     drop_keys,
+    find_newest_wrapped,
     find_secret,
     find_tenant_of_wrapped,
     keys_of_tenant,
@@ -294,6 +296,7 @@ def reseal(db: Database, keyring: Keyring) -> int:
     if (sealer := keyring.sealer) is None:
         return 0
     db.overwrite_deleted()
+    check_vault_key_stands(db, keyring)
     rows = contents.plain_contents(db, limit=RESEALED_A_TIME)
     plain = {row[-1]: row[-2] for row in rows if len(row[-2]) <= SECRET_BYTES}
     replace_secrets(db, [(keyring.seal_key(secret), key_id) for key_id, secret in plain.items()])
@@ -342,12 +345,49 @@ def check_vault_key(db: Database, keyring: Keyring) -> None:
         )
 
 
+def check_vault_key_stands(db: Database, keyring: Keyring) -> None:
+    """Raise `MissingKey` if the vault key was changed since this process began. Before a key is stored."""
+    if not keyring.is_sealing:
+        return
+    newest = find_newest_wrapped(db, secret_bytes=SECRET_BYTES)
+    if newest is not None and not keyring.can_open(newest):
+        raise MissingKey(
+            "the vault key of this database was changed while it was open here",
+            expected="the ARTELIER_VAULT_KEY that it was changed to",
+            hint="Start this process again with it. Nothing was stored under the old one.",
+        )
+
+
+def rotate_keys(db: Database, keyring: Keyring, sealer: Sealer, *, is_driving: Driving) -> int:
+    """Wrap every data key by another vault key, in the transaction that is open; return how many.
+
+    Content and its names stay as they are: a data key is the same under each vault key.
+    Errors: `InvalidConfig` if some key is not wrapped by the vault key of now; `LeaseHeld`. Cost: O(keys).
+    """
+    db.overwrite_deleted()
+    check_vault_key(db, keyring)
+    for stream, holder, end in coordination.held_leases(db):
+        if is_driving(holder, end):
+            raise LeaseHeld(
+                "runs are being driven by a process that knows the old vault key alone",
+                got=f"{stream}, by {holder}"[:300],
+                hint="Stop the workers and servers of this database first. Nothing was changed.",
+                holder=holder,
+            )
+    wrapped = [(key_id, stored) for key_id, stored in scan_secrets(db) if len(stored) > SECRET_BYTES]
+    replace_secrets(db, [(sealer.wrap(keyring.secret_of("", stored)), key_id) for key_id, stored in wrapped])
+    return len(wrapped)
+
+
 def wrap_keys(db: Database, keyring: Keyring, key_ids: Iterable[int | None]) -> None:
     """Wrap keys from before there was a vault key, now that content is sealed under them.
 
     Whoever only reads with a vault key changes nothing.
     """
-    for key_id in keyring.plain_of(key_ids):
+    if not (plain := keyring.plain_of(key_ids)):
+        return
+    check_vault_key_stands(db, keyring)
+    for key_id in plain:
         stored = find_secret(db, key_id)
         assert stored is not None  # content is being sealed under it
         if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed

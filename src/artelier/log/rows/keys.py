@@ -66,6 +66,13 @@ def find_tenant_of_wrapped(db: Database, *, secret_bytes: int) -> str | None:
     return None if row is None else row[0]
 
 
+def find_newest_wrapped(db: Database, *, secret_bytes: int) -> bytes | None:
+    """Return the newest secret that is longer than a plain one; None without any."""
+    sql = "SELECT secret FROM keys WHERE length(secret) > ? ORDER BY key_id DESC LIMIT 1"
+    row = db.one(sql, (secret_bytes,))
+    return None if row is None else row[0]
+
+
 def keys_of_tenant(db: Database, tenant: str) -> list[int]:
     """Return the rows of a tenant's keys."""
     rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (tenant,)).fetchall()
