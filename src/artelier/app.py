@@ -340,11 +340,12 @@ class Kernel:
         return await collect(self._services, self._store, dry=dry)
 
     async def rotate_keys(self, key: str) -> Rotated:
-        """Wrap every data key by another vault key, in the form of ARTELIER_VAULT_KEY; open with that later on.
+        """Wrap every data key by another vault key, in the form of ARTELIER_VAULT_KEY.
 
-        What is stored stays as it is. Cost: O(keys), and the file is written anew.
-        Errors: `InvalidConfig` for a key that is too short; `InvalidRequest` if it is the one of now; `LeaseHeld`
-        while another process drives runs; `MissingKey` without the vault key of now.
+        What is stored stays as it is; open it with the new key from then on. Cost: O(keys), and the file is
+        written anew.
+        Errors: `InvalidConfig` for a key that is too short; `InvalidRequest` if it is the one of now;
+        `LeaseHeld` while another process drives runs; `MissingKey` without the vault key of now.
         """
         return await rotate_keys(self._services, self._store, key)
 

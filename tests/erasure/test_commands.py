@@ -148,3 +148,33 @@ def test_what_commands_began_about_a_subject_is_erased_with_it(
     assert main(["schedule", "list", "--db", "db/s.db"]) == 0
     assert WORDS[2] not in capsys.readouterr().out
     assert_nowhere(folder / "db", WORDS)
+
+
+def test_the_vault_key_is_changed_by_a_command(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before() -> None:
+        with opened(folder, KEY) as kernel:
+            await serve(kernel.for_tenant("acme"), "r17", WORDS[0], subject="customer-17")
+
+    play(before())
+    shown = ("manifest", "render", "r17:two", "--tenant", "acme")
+    prompt = said(capsys, *shown)[1]
+    head = said(capsys, "head")[1]
+
+    assert said(capsys, "keys", "rotate")[0] == 2  # no new key is named
+    for key, code in (("short", 2), (KEY["ARTELIER_VAULT_KEY"], 2)):
+        monkeypatch.setenv("ARTELIER_VAULT_KEY_NEW", key)
+        assert said(capsys, "keys", "rotate")[0] == code, key
+    monkeypatch.setenv("ARTELIER_VAULT_KEY_NEW", "the next key of the vault")
+    code, done = said(capsys, "keys", "rotate")
+    assert (code, done["cleaned"]) == (0, True) and int(str(done["keys"])) >= 2
+
+    assert said(capsys, *shown)[0] != 0  # the old key opens nothing
+    monkeypatch.setenv("ARTELIER_VAULT_KEY", "the next key of the vault")
+    assert said(capsys, *shown)[1] == prompt
+    assert said(capsys, "head")[1] == head
+    assert said(capsys, "verify")[0] == 0
+    erase = ("erase", "--tenant", "acme", "--subject", "customer-17", "--yes")
+    assert said(capsys, *erase)[0] == 0
+    assert_nowhere(folder, [WORDS[0], "customer-17"])

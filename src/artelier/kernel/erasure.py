@@ -260,7 +260,7 @@ class Rotated:
 
 async def rotate_keys(services: Services, store: Store, key: str) -> Rotated:
     """Wrap every data key by another vault key. Errors: see `Kernel.rotate_keys`."""
-    old, new = store.keyring.sealer, VaultCipher.of(key)
+    old, new = store.keyring.sealer, VaultCipher.of(key, name="the new vault key")
     if old is None:
         raise MissingKey(
             "the vault key of now is not here, so there is nothing to change",

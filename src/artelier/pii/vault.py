@@ -415,16 +415,16 @@ class VaultCipher:
         self._naming = digest(secret, b"artelier name", "sha256")
 
     @classmethod
-    def of(cls, text: str) -> VaultCipher:
+    def of(cls, text: str, *, name: str = VARIABLE) -> VaultCipher:
         """Make a cipher from 32 bytes in hex or base64, or from a passphrase (stretched by scrypt, 50 ms).
 
-        Errors: `InvalidConfig` if it is too short to be either.
+        `name` is what errors call it. Errors: `InvalidConfig` if it is too short to be either.
         """
         text = text.strip()
         if (key := _bytes_of(text)) is None:
             if len(text) < WORDS_MIN:
                 raise InvalidConfig(
-                    "ARTELIER_VAULT_KEY is too short",
+                    f"{name} is too short",
                     expected=f"32 bytes in hex or base64, or at least {WORDS_MIN} characters",
                     got=f"{len(text)} characters",
                     hint='Make one: python -c "import secrets; print(secrets.token_hex(32))"',

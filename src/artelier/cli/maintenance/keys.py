@@ -6,6 +6,7 @@ import os
 
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
+from artelier.cli.display import count
 from artelier.errors import MissingKey
 
 NEW_KEY = "ARTELIER_VAULT_KEY_NEW"
@@ -36,7 +37,7 @@ async def rotate(call: CliCall) -> None:
 
         call.screen.json(msgspec.to_builtins(done))
         return
-    call.screen.line(f"{done.keys:,} keys are encrypted by the new vault key", "bold")
+    call.screen.line(f"{count(done.keys, 'key')} encrypted by the new vault key", "bold")
     if not done.cleaned:
         call.screen.note(
             "Another process still reads an older state of the file. End it, and call `artelier gc`."
