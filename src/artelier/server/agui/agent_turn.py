@@ -8,7 +8,6 @@ brings the answer as a `tool` message. In between the run waits; another process
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -30,163 +29,26 @@ from artelier.agents.stream import (
 )
 from artelier.app import Kernel, TenantKernel
 from artelier.chat.session.agent_conversation import AgentEvent
-from artelier.errors import ArtelierError, InvalidRequest, NotFound, ToolFailed
+from artelier.errors import ArtelierError, InvalidRequest
 from artelier.kernel import AgentResult, Limits, run_row
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.run.context import is_final
 from artelier.loops.cycle import host_tools
 from artelier.money import parse_usd
-from artelier.ports.model import Delta, ToolSchema
-from artelier.ports.tool import Risk, ToolContext, ToolPort
+from artelier.ports.model import Delta
+from artelier.ports.tool import ToolPort
+from artelier.server.agui.client_answers import (
+    ANSWER_BYTES_MAX,
+    PREFIX,
+    ClientAnswer,
+    answers_of,
+    client_tools,
+    open_calls,
+    record_answers,
+    unknown_call,
+)
 from artelier.server.agui.event_fold import PROTOCOL
-from artelier.tools.mcp.schema import ArgumentSchema, Unfit
-
-PREFIX = "agui."
-TOOLS_MAX = 64
-"""Tools of one request."""
-TOOL_BYTES_MAX = 32 * 1024
-"""Of the schema of one."""
-ANSWER_BYTES_MAX = 256 * 1024
-"""Of what a client says that its tool gave."""
-CLIENT_TOOL = "client_tool"
-"""Marks the question of a client's tool among the questions of a run."""
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-class ClientTool:
-    """A tool that the client runs: a call asks it, and returns what it answers."""
-
-    def __init__(self, name: str, description: str, parameters: dict[str, Any] | None = None) -> None:
-        """Errors: `InvalidRequest` for a name or a schema that no model can be shown."""
-        self.name = name
-        self.description = description
-        self.side_effect, self.idempotent = True, False
-        self.grant: str | None = None
-        self.timeout_s: float | None = None
-        self.heartbeat_timeout_s: float | None = None
-        self.risk: Risk = "low"
-        self.trust = "untrusted"
-        try:
-            self._arguments = ArgumentSchema(parameters or {"type": "object"})
-        except Unfit as unfit:
-            raise InvalidRequest(f"the client's tool {name!r} cannot be used: {unfit}") from None
-        self._schema = ToolSchema(name=name, description=description, parameters=self._arguments.schema)
-
-    @property
-    def schema(self) -> ToolSchema:
-        return self._schema
-
-    @property
-    def probe(self) -> None:
-        """None: a client that was asked is asked again."""
-        return None
-
-    def validate(self, arguments: object) -> dict[str, Any]:
-        """Return arguments that fit the schema. Errors: `InvalidArguments`."""
-        return self._arguments.check(arguments, tool=self.name)
-
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
-        """Return the client's answer, as soon as there is one. Errors: `ToolFailed` with its error."""
-        details = {CLIENT_TOOL: self.name, "arguments": arguments}
-        answer = await context.ask(f"The client runs {self.name}.", details, before_acting=True)
-        if not answer:
-            raise ToolFailed(
-                f"the client says: {answer.note}" if answer.note else "the client denied the call"
-            )
-        given: Any = answer.arguments
-        return cast("dict[str, Any]", given).get("content") if isinstance(given, dict) else given
-
-
-def client_tools(asked: agui.RunAgentInput, taken: Sequence[str]) -> list[ToolPort]:
-    """Return the tools of a request. `taken`: names that mean another tool.
-
-    Errors: `InvalidRequest` that names the tool.
-    """
-    tools = asked.tools or []
-    if len(tools) > TOOLS_MAX:
-        raise InvalidRequest("too many client tools", expected=f"at most {TOOLS_MAX}", got=len(tools))
-    found: dict[str, ToolPort] = {}
-    for one in tools:
-        if not _NAME.fullmatch(one.name):
-            raise InvalidRequest(
-                "a client's tool has a name that models cannot call",
-                expected="1-64 of A-Z, a-z, 0-9, _ and -",
-                got=repr(one.name)[:80],
-            )
-        if one.name in found or one.name in taken:
-            raise InvalidRequest(f"two tools are called {one.name!r}", hint="Give the client's another name.")
-        parameters: object = one.parameters
-        if parameters is not None and not isinstance(parameters, dict):
-            raise InvalidRequest(
-                f"the parameters of the client's tool {one.name!r}",
-                expected="a JSON schema of an object",
-                got=type(parameters).__name__,
-            )
-        if len(msgspec.json.encode([one.description, parameters])) > TOOL_BYTES_MAX:
-            raise InvalidRequest(
-                f"the client's tool {one.name!r} is too large", expected=f"at most {TOOL_BYTES_MAX} bytes"
-            )
-        schema = cast("dict[str, Any] | None", parameters)
-        found[one.name] = ClientTool(one.name, one.description, schema)
-    return list(found.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientAnswer:
-    """What a client's tool gave, as a `tool` message of its request says it."""
-
-    run_id: str
-    question: str
-    """Key of the question that it answers."""
-    content: object
-    error: str
-
-
-def answers_of(asked: agui.RunAgentInput, session: str) -> list[ClientAnswer]:
-    """Return the answers at the end of a request; none if a person has spoken last.
-
-    Errors: `InvalidRequest` for one that answers no call of this thread.
-    """
-    found: list[ClientAnswer] = []
-    for message in reversed(asked.messages):
-        if message.role != "tool":
-            break
-        run_id, mark, key = message.tool_call_id.partition("#")
-        if not mark or not run_id.startswith(f"{session}/"):
-            if found:  # of an earlier turn, which this server has the outcome of
-                break
-            raise InvalidRequest(
-                "a tool message answers no call of this thread",
-                expected="toolCallId as TOOL_CALL_START gave it",
-                got=repr(message.tool_call_id)[:80],
-            )
-        found.append(
-            ClientAnswer(
-                run_id=run_id,
-                question=f"{key}/ask/1",
-                content=_content_of(message.content),
-                error=(message.error or "")[:2_000],
-            )
-        )
-    return list(reversed(found))
-
-
-def _content_of(content: object) -> object:
-    """Return what a tool gave: JSON as data, else its text. Errors: `InvalidRequest` if it is too large."""
-    if not isinstance(content, str):
-        pieces = [str(getattr(part, "text", "")) for part in cast("list[Any]", content)]
-        content = "\n".join(pieces)
-    raw = content.encode("utf-8", "replace")
-    if len(raw) > ANSWER_BYTES_MAX:
-        raise InvalidRequest(
-            "the result of a client's tool is too large",
-            expected=f"at most {ANSWER_BYTES_MAX} bytes",
-            got=len(raw),
-        )
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return content
+from artelier.tools.client_tool import CLIENT_TOOL, ClientTool, client_call
 
 
 @dataclass(slots=True)
@@ -202,7 +64,7 @@ class AgentThread:
     words: str = ""
     """What the person says; empty for a request that brings answers."""
     _answers: list[ClientAnswer] = field(default_factory=list[ClientAnswer])
-    _tools: list[ToolPort] = field(default_factory=list[ToolPort])
+    _tools: list[ClientTool] = field(default_factory=list[ClientTool])
 
     @property
     def session(self) -> str:
@@ -238,27 +100,15 @@ class AgentThread:
     async def _go_on(self, run_id: str) -> AsyncIterator[AgentEvent]:
         services, desk = self.desk.services, self.desk
         row = await run_row(services.store, desk.id, run_id)
-        open_ = {one["step"]: _client_call(one.get("details")) for one in await desk.approvals(run_id)}
-        for answer in self._answers:
-            if not open_.get(answer.question):
-                raise NotFound(
-                    "no call of a client's tool waits for this answer",
-                    got=answer.question.removesuffix("/ask/1")[:120],
-                    hint="It may be answered already.",
-                )
+        open_ = await open_calls(desk, [run_id])
         known = {tool.name for tool in self._tools}
         tools = [*self._tools]
-        for one in open_.values():  # a call that waits needs its tool, whatever this request brings
-            name = one.get(CLIENT_TOOL, "")
-            if name and name not in known:
-                known.add(name)
-                tools.append(ClientTool(name, ""))
-        for answer in self._answers:
-            if answer.error:
-                await desk.approve(run_id, answer.question, deny=True, note=answer.error, by=self.by)
-            else:
-                given = services.escape_placeholders(desk.id, {"content": answer.content})
-                await desk.approve(run_id, answer.question, arguments=given, by=self.by)
+        for call in open_:  # a call that waits needs its tool, whatever this request brings
+            if call.tool not in known:
+                known.add(call.tool)
+                tools.append(ClientTool(call.tool, ""))
+        if not await record_answers(desk, self._answers, open_, by=self.by) and is_final(row.status):
+            raise unknown_call(self._answers[-1])
         job = Job.from_stored(await blob_json(services, desk.id, row.settings))
         wanted = Wanted(
             run_id=run_id, model=job.model, prompt=job.prompt, tenant=desk.id, is_chat=True, on_wait="return"
@@ -320,7 +170,7 @@ class AgentTelling:
             return [*self._text_events(rest), *self._end_text()]
         if isinstance(item, ApprovalAsked):
             self._asked[item.step] = item
-            if call := _client_call(item.details):
+            if call := client_call(item.details):
                 step = item.step.removesuffix("/ask/1")
                 return self._call_events(item.stream.id, step, call[CLIENT_TOOL], call.get("arguments"))
             return [agui.CustomEvent(name=item.kind, value={"run_id": item.stream.id, "key": item.step})]
@@ -382,7 +232,7 @@ class AgentTelling:
 
     def _finish_event(self, result: AgentResult) -> agui.BaseEvent:
         """Return the end of this request. A turn that waits for its client alone has done what it could."""
-        others = [one for one in self._asked.values() if not _client_call(one.details)]
+        others = [one for one in self._asked.values() if not client_call(one.details)]
         if result.status == "failed":
             reason = result.reason or "failed"
             return agui.RunErrorEvent(message=result.text or reason, code=reason)
@@ -404,9 +254,3 @@ class AgentTelling:
     ) -> agui.BaseEvent:
         asked = self._thread.asked
         return agui.RunFinishedEvent(thread_id=asked.thread_id, run_id=asked.run_id, outcome=outcome)
-
-
-def _client_call(details: object) -> dict[str, Any]:
-    """Return the details of a question that is a call of a client's tool; empty for any other question."""
-    found = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-    return found if isinstance(found.get(CLIENT_TOOL), str) else {}
