@@ -1,15 +1,19 @@
-// A program of somebody else: the official client of AG-UI, with a tool of its own, against a real server.
+// A program of somebody else: the official client of AG-UI, with tools of its own, against a real server.
 import process from "node:process";
 import { HttpAgent } from "@ag-ui/client";
 
-const { url, headers, tools, answers, forwardedProps } = JSON.parse(process.argv[2]);
-const agent = new HttpAgent({ url, headers, threadId: "npm-1" });
-agent.addMessage({ id: "u-1", role: "user", content: "Which colour?" });
+const asked = JSON.parse(process.argv[2]);
+const { url, headers, tools, answers, forwardedProps, threadId = "npm-1", requests = 5 } = asked;
+const initialMessages = asked.messages ?? [{ id: "u-1", role: "user", content: "Which colour?" }];
+const agent = new HttpAgent({ url, headers, threadId, initialMessages });
 
-for (let turn = 0; turn < 5; turn += 1) {
+for (let turn = 1; turn <= requests; turn += 1) {
   await agent.runAgent({ runId: `run-${turn}`, tools, forwardedProps });
-  const open = (agent.messages.at(-1)?.toolCalls ?? []).filter((call) => call.function.name in answers);
-  if (open.length === 0) break;
+  const given = new Set(agent.messages.map((message) => message.toolCallId));
+  const open = agent.messages
+    .flatMap((message) => message.toolCalls ?? [])
+    .filter((call) => call.function.name in answers && !given.has(call.id));
+  if (open.length === 0 || turn === requests) break;
   for (const call of open) {
     agent.addMessage({
       id: `t-${call.id}`,

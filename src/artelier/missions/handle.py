@@ -46,6 +46,8 @@ class MissionsHandle:
         at_most: bool = False,
         params: Mapping[str, Any] | None = None,
         attachments: Sequence[bytes] = (),
+        client_tools: Sequence[Mapping[str, Any]] = (),
+        on_wait: str = "await",
     ) -> PlannedMission:
         """Take a goal apart, where nothing is launched yet.
 
@@ -54,7 +56,10 @@ class MissionsHandle:
         estimate of its plan from the launch on, which is only about what it may cost otherwise. `subject`:
         whom it is about; what its runs store and write is erased with that. `params`: those of its model
         calls, such as `{"temperature": 0.2}`, which then stands over that of steering. `attachments`: images,
-        sounds, PDFs and texts that a new mission's planner, tasks and evaluators are shown.
+        sounds, PDFs and texts that a new mission's planner, tasks and evaluators are shown. `client_tools`:
+        definitions `{name, description, parameters}` of tools that whoever asked runs: each call is a
+        question of its task, answered with `approve(..., arguments={"content": ...})`. `on_wait="return"`
+        returns from a mission that was launched when it waits.
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """
@@ -75,6 +80,8 @@ class MissionsHandle:
             at_most=at_most,
             params=params,
             attachments=attachments,
+            client_tools=client_tools,
+            on_wait=on_wait,
         )
 
     async def launch(

@@ -29,6 +29,7 @@ from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
+from artelier.missions.plan.planner import MissionJob
 from artelier.missions.queries import agent_ids, planned_of, task_page
 from artelier.missions.reports import AgentDetail, AgentReport, AgentToolState, SteeringReport, TaskReport
 from artelier.missions.steering_document import AXES, Steering, effective
@@ -251,8 +252,7 @@ async def _tools(
     own = _parse_steering(steered)
     pools = [_parse_steering(await _steering(desk, f"{group}/steering")) for group in groups]
     shared = [one for one in pools if one is not None]
-    workspace, host_tools = await _workspace_of(desk, mission)
-    place = place_without_task(agent, workspace=workspace, host_tools=host_tools)
+    place = place_without_task(agent, await _mission_job(desk, mission))
     comes = await upcoming(desk, agent)
     with suppress(NotFound, InvalidRequest):  # such as a task that its agent has no model for
         place = place if comes is None else await place_of(desk, comes)
@@ -281,12 +281,11 @@ def _parse_steering(steered: SteeringReport | None) -> Steering | None:
     return None
 
 
-async def _workspace_of(desk: TenantScope, mission: str) -> tuple[str, tuple[str, ...]]:
-    """Return the workspace of a mission, and the tools of the kernel that it has beside it."""
+async def _mission_job(desk: TenantScope, mission: str) -> MissionJob | None:
+    """Return what a mission was asked to do; None for an agent of none."""
     from artelier.missions.plan.mission_runner import recorded_job
 
-    job = await recorded_job(desk, mission) if mission else None
-    return ("", ()) if job is None else (job.workspace, job.host_tools)
+    return await recorded_job(desk, mission) if mission else None
 
 
 CARDS = "agents/"

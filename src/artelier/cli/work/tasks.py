@@ -14,6 +14,7 @@ from artelier.cli.command import command, group
 
 if TYPE_CHECKING:
     from artelier.app import TenantKernel
+    from artelier.kernel.queries.reports import OpenQuestion
     from artelier.missions.reports import JudgedOutput, TaskDetail, TaskIteration, TaskReport
 
 app = group("tasks", help="Look at tasks and their verdicts, make tasks, end them.")
@@ -261,6 +262,7 @@ def _print(call: CliCall, task: TaskDetail) -> None:
             ("task", task["id"]),
             ("status", _standing(task)),
             ("because", display.line(task["message"], chars_max=600)),
+            *(("waits for", _asked(one)) for one in task["approvals"]),
             ("agent", task["assigned_agent_id"]),
             ("mission", task["mission"]),
             ("goal", task["goal"]),
@@ -280,6 +282,10 @@ def _print(call: CliCall, task: TaskDetail) -> None:
         call.screen.line(f"   {display.line(str(one['reason']), chars_max=300)}")
         for line in _evidence(one["verdict"]):
             call.screen.line(f"   {line}")
+
+
+def _asked(asked: OpenQuestion) -> str:
+    return f"{display.line(asked['question'], chars_max=300)} ({asked['step']})"
 
 
 def _format_verdict(iteration: TaskIteration) -> str:

@@ -49,9 +49,11 @@ from artelier.missions.reports import (
 )
 from artelier.missions.status import GOAL_REASONS, goal_status, reason_sentence, short_name
 from artelier.missions.steering_document import Steering
+from artelier.missions.task.actions import DELEGATE
 from artelier.missions.task.loop_state import LOOP as TASK_LOOP
 from artelier.missions.view import DEPENDENCY_FAILED
 from artelier.ports.model_params import check_params
+from artelier.tools.client_tool import read_client_tools
 
 BLOCKED_SAID_MAX = 3
 """Tasks that are not done of which a goal says why."""
@@ -264,11 +266,20 @@ async def plan_mission(
     at_most: bool = False,
     params: Mapping[str, Any] | None = None,
     attachments: Sequence[bytes] = (),
+    client_tools: Sequence[Mapping[str, Any]] = (),
+    on_wait: str = "await",
 ) -> PlannedMission:
     """See `MissionsHandle.plan`."""
     params = check_params(params or {})
     job = mission_job(
-        desk, goal, model=model, workspace=workspace, auto_launch=auto_launch, plan=plan, at_most=at_most
+        desk,
+        goal,
+        model=model,
+        workspace=workspace,
+        auto_launch=auto_launch,
+        plan=plan,
+        at_most=at_most,
+        client_tools=client_tools,
     )
     mission = check_mission_id(mission_id) if mission_id else fresh_mission_id(goal)
     await check_same(desk, mission, job)
@@ -278,6 +289,7 @@ async def plan_mission(
         desk,
         mission,
         job,
+        on_wait=on_wait,
         limits=limits,
         until_launch=not auto_launch,
         by=by,
@@ -306,8 +318,10 @@ def mission_job(
     plan: Mapping[str, Any] | None = None,
     at_most: bool = False,
     is_plain: bool = False,
+    client_tools: Sequence[Mapping[str, Any]] = (),
 ) -> MissionJob:
     """Return what a mission is asked to do. `is_plain`: a plain question is one task, without planning.
+    `client_tools`: definitions of those that a client runs.
 
     Errors: `InvalidRequest`; `NotFound` for a folder that is not there.
     """
@@ -318,12 +332,15 @@ def mission_job(
     if workspace:
         folder = desk.services.workspaces.check(desk.id, workspace)
     given, brought = None, host_tools(desk.services) if folder else ()
+    there = kit(desk, folder, brought)
+    own = read_client_tools(client_tools, taken={*there, DELEGATE})
+    there.update((one.name, one) for one in own)
     if plan is not None:
         given = checked_plan(dict(plan))
-        usable(desk.services, given, tools=kit(desk, folder, brought))
+        usable(desk.services, given, tools=there)
     looks = is_plain and given is None and is_plain_question(goal)
     if looks:
-        given = checked_plan(plain_plan(goal, kit(desk, folder, brought).values()))
+        given = checked_plan(plain_plan(goal, there.values()))
     return MissionJob(
         goal=goal,
         model=model,
@@ -333,6 +350,7 @@ def mission_job(
         plan=given,
         at_most=at_most,
         looks=looks,
+        client_tools=tuple(one.to_stored() for one in own),
     )
 
 
@@ -372,13 +390,14 @@ async def launch_mission(
             hint="Plan another mission; a fork of this one from before its launch can be edited.",
         )
     asked = await open_question(desk, mission)
+    there = kit(desk, job.workspace, job.host_tools, job.client_tools)
     edited = None
     if plan is not None:
         edited = checked_plan(dict(plan))
-        usable(desk.services, edited, tools=kit(desk, job.workspace, job.host_tools))
+        usable(desk.services, edited, tools=there)
     else:
         question: dict[str, Any] = await blob_json(desk.services, desk.id, asked[1]) or {}
-        usable(desk.services, question["details"]["plan"], tools=kit(desk, job.workspace, job.host_tools))
+        usable(desk.services, question["details"]["plan"], tools=there)
     await desk.approve(mission, asked[0], arguments=edited, by=by)
     return await mission_object(desk, mission)
 

@@ -366,6 +366,7 @@ class MissionLoop:
             host_tools=self._job.host_tools,
             mission=run.id,
             looks=self._job.looks,
+            client_tools=self._job.client_tools,
             attachments=self._job.attachments,
         )
         drive = partial(drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched")

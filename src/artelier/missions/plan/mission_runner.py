@@ -23,6 +23,7 @@ from artelier.missions.definition import check_name
 from artelier.missions.plan.mission_loop import MissionLoop
 from artelier.missions.plan.planner import ID_CHARS_MAX, LOOP, MissionJob
 from artelier.ports.tool import ToolPort
+from artelier.tools.client_tool import stored_client_tools
 
 _MISSION = re.compile(rf"[A-Za-z0-9._:/-]{{1,{ID_CHARS_MAX}}}")
 
@@ -126,7 +127,7 @@ async def _drive(
         settings=job.settings(),
         attachments=tuple(shown),
         limits=limits,
-        tools=kit(desk, job.workspace, job.host_tools),
+        tools=kit(desk, job.workspace, job.host_tools, job.client_tools),
         on_wait=on_wait,
         principal=f"mission:{mission}",
         by=by,
@@ -141,10 +142,15 @@ async def _drive(
         await MissionLoop(run, stored or job, desk=desk).drive()
 
 
-def kit(desk: TenantScope, workspace: str, host_tools: Sequence[str]) -> dict[str, ToolPort]:
+def kit(
+    desk: TenantScope,
+    workspace: str,
+    host_tools: Sequence[str],
+    client_tools: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, ToolPort]:
     """The tools that a mission's agents may be given, by name."""
-    own = read_artifact_tool(desk.services)
-    return kit_of(desk.services, desk.id, workspace, own, host_tools=host_tools)
+    own = (read_artifact_tool(desk.services), *stored_client_tools(client_tools))
+    return kit_of(desk.services, desk.id, workspace, *own, host_tools=host_tools)
 
 
 async def recorded_job(desk: TenantScope, mission: str) -> MissionJob | None:
@@ -174,7 +180,7 @@ async def code_needed(desk: TenantScope, mission: str) -> InvalidRequest | None:
         mission,
         what="mission",
         workspace=job.workspace,
-        own=("read_artifact",),
+        own=("read_artifact", *(one["name"] for one in job.client_tools)),
         hint="Plan it anew here: `artelier do GOAL --workspace DIR`.",
         host_tools=job.host_tools,
     )

@@ -53,6 +53,8 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan that a person gave, or the one task of a plain question; then no model is asked for one."""
     looks: bool = False
     """Whether its tasks are shown the workspace before their first decision."""
+    client_tools: tuple[dict[str, Any], ...] = ()
+    """Definitions of tools that a client brought with the goal and runs itself."""
     attachments: tuple[dict[str, Any], ...] = ()
     """Media parts that came with the goal: the planner, its tasks and their evaluators are shown them."""
 

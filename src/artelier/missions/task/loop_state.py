@@ -358,6 +358,8 @@ class TaskJob:
     """The rules that outputs are judged by in this run, from its start to its end."""
     looks: bool = False
     """Whether the workspace is shown before the first decision, as if the model had asked for it."""
+    client_tools: tuple[Mapping[str, Any], ...] = ()
+    """Definitions of tools that a client brought with the goal of its mission and runs itself."""
     attachments: tuple[Mapping[str, Any], ...] = ()
     """Media parts that came with the goal of its mission."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -368,7 +370,7 @@ class TaskJob:
         settings = {**asdict(self), "tools": list(self.tools), "scopes": list(self.scopes)}
         if not self.looks:
             del settings["looks"]  # as runs of earlier versions are stored
-        for name in ("host_tools", "attachments"):
+        for name in ("host_tools", "client_tools", "attachments"):
             if listed := settings.pop(name):
                 settings[name] = list(listed)
         return settings
@@ -378,7 +380,7 @@ class TaskJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
             stored: dict[str, Any] = {"rules": RULES_HARD, **settings}
-            for name in ("tools", "scopes", "host_tools", "attachments"):
+            for name in ("tools", "scopes", "host_tools", "client_tools", "attachments"):
                 stored[name] = tuple(stored.get(name, ()))
             return cls(**stored)
         except (TypeError, ValueError) as error:
@@ -439,10 +441,11 @@ async def task_job(
     host_tools: tuple[str, ...] | None = None,
     mission: str = "",
     looks: bool = False,
+    client_tools: Sequence[Mapping[str, Any]] = (),
     attachments: Sequence[Mapping[str, Any]] = (),
 ) -> TaskJob:
     """The job of a task that begins now. `host_tools`: its mission's; None for those of the kernel.
-    `attachments`: media parts of its mission.
+    `client_tools` and `attachments`: definitions and media parts of its mission.
 
     Of the models, the agent's own comes first, then the mission's, then that which the task was made with.
     Errors: `NotFound`; `InvalidRequest` for a task without an agent or a model.
@@ -486,6 +489,7 @@ async def task_job(
         max_output_tokens=window.max_output_tokens,
         scopes=(f"agent:{agent_id}", *(f"membrane:{group}" for group in groups)),
         looks=looks,
+        client_tools=tuple(client_tools),
         attachments=tuple(attachments),
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -43,6 +43,9 @@ from artelier.ports.model import ChatMessage
 from artelier.ports.tool import ToolPort
 from artelier.tools.http.http_json import NAME as HTTP_JSON
 from artelier.tools.http.http_json import http_json_tool
+
+if TYPE_CHECKING:
+    from artelier.missions.plan.planner import MissionJob
 
 RUNS_MAX = 100
 """Open runs of one agent that a person's word reaches at once."""
@@ -138,11 +141,13 @@ async def place_of(desk: TenantScope, comes: Upcoming) -> Workplace:
     )
 
 
-def place_without_task(agent: str, *, workspace: str, host_tools: tuple[str, ...] = ()) -> Workplace:
-    """Return the place of an agent that no task waits for."""
-    job = TaskJob(
-        task=agent, definition={}, agent=agent, model="", workspace=workspace, host_tools=host_tools
-    )
+def place_without_task(agent: str, mission: MissionJob | None) -> Workplace:
+    """Return the place of an agent that no task of its mission waits for."""
+    job = TaskJob(task=agent, definition={}, agent=agent, model="")
+    if mission is not None:
+        job = replace(
+            job, workspace=mission.workspace, host_tools=mission.host_tools, client_tools=mission.client_tools
+        )
     return Workplace(job=job)
 
 

@@ -346,6 +346,7 @@ async def job_of(desk: TenantScope, standing: TaskStanding) -> TaskJob:
         workspace=mission.workspace,
         host_tools=mission.host_tools,
         looks=mission.looks,
+        client_tools=mission.client_tools,
         attachments=mission.attachments,
     )
 

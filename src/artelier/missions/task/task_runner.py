@@ -21,6 +21,7 @@ from artelier.missions.task.actions import DELEGATE, delegate_tool
 from artelier.missions.task.loop_state import LOOP, TaskJob, TaskResult
 from artelier.missions.task.task_loop import TaskLoop
 from artelier.ports.tool import ToolPort
+from artelier.tools.client_tool import stored_client_tools
 
 OWN_TOOLS = frozenset(("read_artifact", DELEGATE))
 """Tools that the loop brings itself."""
@@ -120,12 +121,13 @@ async def _drive(
 
 
 def kit(desk: TenantScope, job: TaskJob) -> dict[str, ToolPort]:
-    """The tools of a task's run by name: the workspace's, else the kernel's, and its own.
+    """The tools of a task's run by name: the workspace's, else the kernel's, its own, and its client's.
 
     Errors: `NotFound` if the workspace is gone.
     """
     own = (read_artifact_tool(desk.services, principal=job.agent), delegate_tool(desk, job, drive=drive_task))
-    return kit_of(desk.services, desk.id, job.workspace, *own, host_tools=job.host_tools)
+    brought = stored_client_tools(job.client_tools)
+    return kit_of(desk.services, desk.id, job.workspace, *own, *brought, host_tools=job.host_tools)
 
 
 def _results_of(desk: TenantScope, job: TaskJob) -> Callable[[RunCore, str, bytes], Awaitable[str]]:
@@ -169,7 +171,7 @@ async def code_needed(desk: TenantScope, run_id: str) -> InvalidRequest | None:
         run_id,
         what="task",
         workspace=job.workspace,
-        own=OWN_TOOLS,
+        own=OWN_TOOLS.union(one["name"] for one in job.client_tools),
         hint="Make the task anew here, with a workspace of this machine.",
         host_tools=job.host_tools,
     )

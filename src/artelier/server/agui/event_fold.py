@@ -86,6 +86,8 @@ class Track:
 
     loop: str
     parent: str
+    name: str = ""
+    """Of the agent at work, for people."""
     is_open: bool = True
     step: str = ""
     """Iteration that has begun and not ended."""
@@ -285,6 +287,28 @@ class Fold:
     def snapshot(self) -> EventDraft:
         return EventDraft(agui.StateSnapshotEvent, {"snapshot": {"tasks": self.tasks.copy_shown()}})
 
+    def suspend(self) -> Iterator[EventDraft]:
+        """Close what is open, as the protocol wants it of a stream that ends before the run does."""
+        for run, track in reversed(self.tracks.items()):
+            if track.is_open and self.is_child(run):
+                for one in (
+                    *_step_ended(track, is_over=False),
+                    EventDraft(agui.SubagentFinishedEvent, {"outcome": {"type": "suspended"}}),
+                ):
+                    yield EventDraft(one.made, {**one.fields, "subagent_run_id": run})
+
+    def go_on(self) -> Iterator[EventDraft]:
+        """Open again what an earlier stream has closed with `suspend`."""
+        for run, track in self.tracks.items():
+            if not track.is_open or not self.is_child(run):
+                continue
+            parent = track.parent if self.is_child(track.parent) else None
+            opened: dict[str, Any] = {"name": track.name, "parent_subagent_run_id": parent}
+            yield EventDraft(agui.SubagentStartedEvent, {**opened, "subagent_run_id": run})
+            if track.step:
+                step = {"step_name": track.step, "subagent_run_id": run}
+                yield EventDraft(agui.StepStartedEvent, step)
+
     # What comes first, and what comes last
 
     def _before(self, run: str, fact: Fact) -> Iterator[EventDraft]:
@@ -310,7 +334,8 @@ class Fold:
         if known is None:
             origin = self.tracks.get(str(fact.data.get("origin", "")))
             loop = str(fact.data.get("loop", "")) or (origin.loop if origin else "")
-            self.tracks[run] = Track(loop, str(fact.data.get("parent") or ""))
+            name = str(fact.data.get("agent") or run.rpartition("/")[2])
+            self.tracks[run] = Track(loop, str(fact.data.get("parent") or ""), name)
         else:
             known.is_open = True
         parent = self.tracks[run].parent
@@ -331,7 +356,7 @@ class Fold:
         yield EventDraft(
             agui.SubagentStartedEvent,
             {
-                "name": str(fact.data.get("agent") or run.rpartition("/")[2]),
+                "name": self.tracks[run].name,
                 "parent_subagent_run_id": parent if self.is_child(parent) else None,
                 "parent_tool_call_id": f"{parent}#{step}" if step and "/tool" in step else None,
             },
@@ -430,10 +455,10 @@ def _of_tool(run: str, key: str, fact: Fact) -> Iterator[EventDraft]:
         yield EventDraft(agui.ToolCallResultEvent, {**result, "content": str(fact.data.get("answer"))})
 
 
-def _step_ended(track: Track) -> Iterator[EventDraft]:
+def _step_ended(track: Track, *, is_over: bool = True) -> Iterator[EventDraft]:
     if track.step:
         yield EventDraft(agui.StepFinishedEvent, {"step_name": track.step})
-        track.step = ""
+        track.step = "" if is_over else track.step
 
 
 def _custom(fact: Fact) -> dict[str, Any]:

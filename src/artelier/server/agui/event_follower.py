@@ -76,6 +76,10 @@ class Following:
 
     async def begin(self, *, after: int, seen: tuple[int, int] | None) -> AsyncGenerator[bytes]:
         """Frames of the stream. Errors: `NotFound` for a run that is not there; `QueueFull`."""
+        return self._frames(await self._open(after=after, seen=seen))
+
+    async def _open(self, *, after: int, seen: tuple[int, int] | None) -> AsyncIterator[bytes]:
+        """Fold what the client knows; the hub's stream of what comes after it. Errors: as of `begin`."""
         start = await self._start() if self._run_id else 1
         head = (await self._desk.services.store.root())[0]
         upto, number = (min(after, head), 0) if seen is None else seen
@@ -86,7 +90,7 @@ class Following:
         if seen is None and (not self._run_id or upto >= start):
             self._ahead.append((self._after, 0, self._fold.snapshot()))
         self.is_done = seen is not None and not self._ahead and await self._is_over()
-        return self._frames(await self._hub.stream(self._wants, after=self._after, user=self._user))
+        return await self._hub.stream(self._wants, after=self._after, user=self._user)
 
     async def _start(self) -> int:
         """Position of the run's first event; what was known of its task before is folded."""
@@ -147,32 +151,44 @@ class Following:
             if is_event and head.startswith(b"id: "):
                 fact = _decode(body)
                 self._after = fact.position
-                for n, outline in enumerate(self._fold.take(fact), 1):
+                for n, outline in enumerate(await self._drafts_of(fact), 1):
                     yield await self._frame(fact.position, n, outline)
             elif block and not block.startswith(b"event: "):
                 yield block + b"\n\n"
+
+    async def _drafts_of(self, fact: Fact) -> list[EventDraft]:
+        return self._fold.take(fact)
 
     async def _is_over(self) -> bool:
         """Return True if the run and all below it have ended, also by what is stored and not told yet."""
         if not self._fold.is_over:
             return False
         row = await run_row(self._desk.services.store, self._desk.id, self._run_id)
+        return is_final(row.status) and await self._is_all_told()
+
+    async def _is_all_told(self) -> bool:
+        """Return True if nothing of the run is stored that was not told."""
         after: int | None = self._after
-        while after is not None and is_final(row.status):
+        while after is not None:
             rest, after, _ = await self._hub.page(self._wants, after=after, limit=PAGE)
             if not all(self._fold.is_outside(_fact_of(one)) for one in rest):
                 return False
-        return after is None
+        return True
 
     async def _frame(self, position: int, number: int, outline: EventDraft) -> bytes:
+        event = await self._made(outline)
+        return b"" if event is None else b"id: %d.%d\ndata: %s\n\n" % (position, number, json_of(event))
+
+    async def _made(self, outline: EventDraft) -> agui.BaseEvent | None:
+        """The event of a draft, with its text; None for a message that says nothing."""
         fields: dict[str, Any] = outline.fields
         if outline.text is not None:
             text = await self._text(outline.text)
             if outline.text.is_message and not text:
-                return b""
+                return None
             if outline.into:
                 fields = {**fields, outline.into: text}
-        return b"id: %d.%d\ndata: %s\n\n" % (position, number, json_of(outline.made(**fields)))
+        return outline.made(**fields)
 
     async def _text(self, text: LazyText) -> str:
         """Content in full; empty if it was erased or is damaged, which `artelier verify` tells."""
@@ -239,8 +255,12 @@ class Wishes(BaseModel):
     """Of a chat: the operations around its replies."""
     agent: bool | None = None
     """True: an agent answers, with its own tools and the client's. None: if the client brings tools."""
+    mission: bool = False
+    """True: the person's words are a goal, and become a mission; its tasks have the client's tools, too."""
+    launch: bool = False
+    """True: the plan of a new mission is launched without a question to a person."""
     budget_usd: str | None = Field(default=None, max_length=40)
-    """The most that a turn of an agent may spend."""
+    """The most that a turn of an agent, or a mission, may spend."""
 
 
 INPUT_SCHEMA = "AgUiRunAgentInput"
@@ -313,6 +333,9 @@ def wishes_of(asked: agui.RunAgentInput) -> Wishes:
         raise _misfit(error, "forwardedProps") from None
     if wishes.agent and wishes.profile:
         raise InvalidRequest("an agent has no profile here", expected="either agent or profile", got="both")
+    if wishes.mission and (wishes.agent or wishes.profile):
+        other = "agent" if wishes.agent else "profile"
+        raise InvalidRequest("a mission is no turn", expected=f"either mission or {other}", got="both")
     return wishes
 
 
@@ -330,7 +353,7 @@ async def chat_for(
 ) -> Session:
     """The chat that the thread names, made if it is not there. Errors: those of `Session.open`."""
     id_ = check_chat(asked.thread_id)
-    settings = wishes.model_dump(exclude_none=True, exclude={"agent", "budget_usd"})
+    settings = wishes.model_dump(exclude_none=True, include={"model", "profile"})
     if not await Session(desk, id_, branch="main").exists():
         settings = {"model": model, **settings}
     return await Session.open(desk, id_, by=by, **settings)

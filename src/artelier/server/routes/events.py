@@ -22,6 +22,7 @@ from artelier.server.agui.event_follower import (
     wishes_of,
     words_of,
 )
+from artelier.server.agui.mission_turn import MissionThread, is_mission
 from artelier.server.background_tasks import LET_GO_S, Errands, errands_of
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
 from artelier.server.graph.records import GraphOut
@@ -154,12 +155,24 @@ async def follow(
     openapi_extra=_INPUT,
 )
 async def run(
-    request: Request, kernel: Core, desk: Desk, actor: Actor, hub: Live, setup: Setup
+    request: Request, kernel: Core, desk: Desk, actor: Actor, who: Who, hub: Live, setup: Setup
 ) -> EventStream:
-    """Say something in the chat that the thread names, and follow the reply. The turn goes on without us."""
+    """Say something to a chat, an agent or a mission, and follow what comes of it. It goes on without us."""
     asked = read_input(await request.body())
     wishes = wishes_of(asked)
-    if await is_for_agent(desk, asked, wishes):
+    if wishes.mission or await is_mission(desk, asked.thread_id):
+        mission = MissionThread(
+            desk=desk,
+            hub=hub,
+            errands=errands_of(request.app),
+            asked=asked,
+            wishes=wishes,
+            model=setup.model,
+            by=actor,
+            user=who.listener,
+        )
+        frames = await mission.begin()
+    elif await is_for_agent(desk, asked, wishes):
         thread = AgentThread(
             kernel=kernel,
             desk=desk,
