@@ -71,12 +71,18 @@ async def newest_step(store: Store, tenant: str, run_id: str) -> StepRow | None:
     return StepRow(*rows[0]) if rows else None
 
 
+_EVENTS_OF_STEP = (
+    " JOIN event_log q ON q.stream_id = +s.run AND q.seq = +s.requested"
+    "{} JOIN event_log c ON c.stream_id = s.run AND c.seq = s.completed"
+)
+"""A step's request and its outcome. Without `+`, SQLite begins with the events and goes through all steps of
+the run for each of them: 0.3 s with 2,000 steps, a hundred times as much with 20,000."""
+
 _RECORD = (
     "SELECT s.key, s.kind, s.status, s.requested, s.completed,"
     " q.seq, q.position, q.kind, q.version, q.at_us, q.actor, q.cause, q.data,"
-    " c.seq, c.position, c.kind, c.version, c.at_us, c.actor, c.cause, c.data FROM steps s"
-    " JOIN event_log q ON q.stream_id = s.run AND q.seq = s.requested"
-    " LEFT JOIN event_log c ON c.stream_id = s.run AND c.seq = s.completed"
+    " c.seq, c.position, c.kind, c.version, c.at_us, c.actor, c.cause, c.data"
+    f" FROM steps s{_EVENTS_OF_STEP.format(' LEFT')}"
 )
 
 
@@ -204,9 +210,7 @@ async def calls_below(store: Store, tenant: str, stream_id: int) -> list[CallBel
         " SELECT t.run, t.step, s.completed,"
         " q.seq, q.position, q.kind, q.version, q.at_us, q.actor, q.cause, q.data,"
         " c.seq, c.position, c.kind, c.version, c.at_us, c.actor, c.cause, c.data"
-        " FROM tree t JOIN steps s ON s.run = t.id"
-        " JOIN event_log q ON q.stream_id = s.run AND q.seq = s.requested"
-        " JOIN event_log c ON c.stream_id = s.run AND c.seq = s.completed"
+        f" FROM tree t JOIN steps s ON s.run = +t.id{_EVENTS_OF_STEP.format('')}"
         " WHERE s.kind = 'tool' AND s.status = 'completed' AND q.kind = 'tool.requested'"
         " AND c.kind IN ('tool.completed', 'tool.reconciled') ORDER BY q.position",
         (stream_id, tenant),
