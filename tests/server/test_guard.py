@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,29 @@ def test_a_change_with_a_cookie_needs_the_token_of_its_own_session(tmp_path: Pat
             assert (await home.desk.show("m1"))["status"] == "waiting_approval"
             good = await home.client.post("/api/v1/runs/m1/cancel", json={})
             assert good.json() == {"run_id": "m1", "effect": "run.cancelled", "queued": False}
+
+    asyncio.run(scenario())
+
+
+COOKIE = 'a="' + '\\"' * 29_000 + '"'
+"""Python's parser of cookies takes two seconds for it."""
+
+
+def test_cookies_of_others_are_never_parsed(tmp_path: Path) -> None:
+    """Browsers send those of every port of a host, and anybody may send what they like."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, home.stranger() as stranger:
+            own = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
+            (name, _), *_ = home.client.cookies.items()
+            began_s = time.process_time()
+            for cookie in (f"{COOKIE}; {own}", f"@[broken; {own}", f"{own}; {COOKIE}"):
+                answer = await stranger.get("/api/v1/me", headers={"Cookie": cookie})
+                assert answer.status_code == 200, answer.text
+            for cookie in (COOKIE, COOKIE.replace("a=", f"{name}=", 1)):
+                answer = await stranger.get("/api/v1/me", headers={"Cookie": cookie})
+                assert_fault(answer, 401, "not_signed_in")
+            assert time.process_time() - began_s < 1.0
 
     asyncio.run(scenario())
 

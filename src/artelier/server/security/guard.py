@@ -106,6 +106,7 @@ class Guard:
         )
         try:
             headers = _headers(scope)
+            self._drop_foreign_cookies(scope, headers)
             self._see_through_proxies(scope, headers)
             self._check_place(headers)
             if exchange.is_api:
@@ -142,6 +143,14 @@ class Guard:
         if self._proxies and (peer := scope.get("client")) is not None:
             address = client_address(peer[0], headers, trusted=self._proxies)
             scope["client"] = (address, 0 if address != peer[0] else peer[1])
+
+    def _drop_foreign_cookies(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Leave the server's own cookies: frameworks parse all that there are, for each request."""
+        if "cookie" not in headers:
+            return
+        headers["cookie"] = self._gate.own_cookies(headers["cookie"])
+        rest = [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]
+        scope["headers"] = [*rest, (b"cookie", headers["cookie"].encode("latin-1"))]
 
     def _check_place(self, headers: Mapping[str, str]) -> None:
         """Errors: `AccessDenied` for a host that is not ours or a page of somebody else."""

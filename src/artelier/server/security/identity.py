@@ -11,7 +11,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from artelier.errors import InvalidConfig
-from artelier.server.security.login_sessions import LoginSession, Sessions
+from artelier.server.security.login_sessions import COOKIE_CHARS_MAX, LoginSession, Sessions
 from artelier.server.security.program_tokens import ProgramTokens
 from artelier.server.security.users import ROLES, Role, User, Users
 
@@ -63,9 +63,22 @@ class IdentityGate:
         self.users = users
         self.tokens = tokens if users is None else None
 
+    def own_cookies(self, header: str) -> str:
+        """Return the server's own cookies of a `Cookie` header. Cost: linear.
+
+        Python's parser, which frameworks use too, takes the square of a quoted value's length, and gives up
+        all that stands behind a cookie that it cannot read. Browsers send those of every port of a host.
+        """
+        found: dict[str, str] = {}
+        for part in header.split(";"):
+            name, _, value = part.strip().partition("=")
+            if name in (self.sessions.cookie, TENANT_COOKIE) and len(value) <= COOKIE_CHARS_MAX:
+                found[name] = value
+        return "; ".join(f"{name}={value}" for name, value in found.items())
+
     def identify(self, headers: Mapping[str, str]) -> Identity | None:
         """The user behind these headers (lower case); None if nobody is signed in."""
-        cookies = _cookies(headers.get("cookie", ""))
+        cookies = _cookies(self.own_cookies(headers.get("cookie", "")))
         asked = headers.get(TENANT_HEADER) or cookies.get(TENANT_COOKIE, "")
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.users is not None:
