@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from artelier.server.http_server import Server, bind
-from artelier.server.security.connection_limits import WAITING_PER_ADDRESS_MAX
+from artelier.server.security.connection_limits import PIECES_MAX, WAITING_PER_ADDRESS_MAX
 from tests.server.house import PATIENCE_S, House, house, until
 
 
@@ -141,6 +141,66 @@ def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
             assert b'"too_slow"' in answer
 
     asyncio.run(scenario())
+
+
+LOGIN = b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = LOGIN + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+async def talk(port: int, *pieces: bytes) -> bytes:
+    """Say one piece after the other, each after an answer to the one before; return all answers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answers = b""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for piece in pieces:
+                writer.write(piece)
+                answers += await reader.read(4096)
+            return answers + await reader.read()
+    except ConnectionResetError:
+        return answers
+    finally:
+        writer.close()
+
+
+def test_a_body_in_crumbs_is_refused_long_before_its_end(tmp_path: Path) -> None:
+    """64 KiB of chunks of one byte hold the loop for a fifth of a second, and a stranger can send many."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=60) as (_, port):
+            answer = await talk(port, CHUNKED + b"1\r\n{\r\n" * (PIECES_MAX + 100))
+            assert answer.startswith(b"HTTP/1.1 400"), answer
+            assert b"one more for each 64 bytes. Send larger ones." in answer
+
+    asyncio.run(scenario())
+
+
+def test_a_body_in_pieces_of_some_size_or_in_few_small_ones_is_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=60) as (_, port):
+            body = b'{"user": "bo", "password": "' + b"x" * (PIECES_MAX - 100) + b'"}'
+            crumbs = b"".join(b"1\r\n%c\r\n" % one for one in body)
+            answer = await talk(port, CHUNKED + crumbs + b"0\r\n\r\n")
+            assert b'"error"' in answer and not answer.startswith(b"HTTP/1.1 400"), answer
+            large = b"40\r\n" + b"x" * 64 + b"\r\n"
+            answer = await talk(port, CHUNKED + large * (PIECES_MAX + 500) + b"0\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 413"), answer
+
+    asyncio.run(scenario())
+
+
+def test_no_http_behind_an_answer_closes_the_connection_and_writes_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=60) as (_, port):
+            answer = await talk(port, CHUNKED + b"2000\r\n" + b"x" * 0x2000 + b"\r\n", b"no chunk\r\n")
+            assert answer.startswith(b"HTTP/1.1 413"), answer
+            assert await ask(port) == 401
+
+    asyncio.run(scenario())
+
+    assert caplog.text == ""
 
 
 def test_a_login_is_small(tmp_path: Path) -> None:

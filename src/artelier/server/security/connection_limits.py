@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from artelier.errors import TooManyAtOnce
@@ -166,6 +167,10 @@ WAITING_SHARE = 4
 """At most one in so many of the process's file descriptors belongs to connections without a request."""
 FILES_MAX = 65_536
 """How far the process's own limit of open files is raised, if the system allows it."""
+PIECES_MAX = 1_000
+PIECE_BYTES_MIN = 64
+"""A body comes in at most `PIECES_MAX` pieces, and one more for each `PIECE_BYTES_MIN` bytes. Each costs
+16 us: one body in chunks of one byte took all of the event loop."""
 SAID_EACH_S = 60.0
 """How often the log says that no connection can be accepted."""
 
@@ -207,14 +212,40 @@ class Waiting:
                 del self._by_address[connection.place]
 
 
+class _Exchanges(h11.Connection):
+    """The requests and answers of one connection, which counts the pieces that a body comes in."""
+
+    refused = ""
+    """Why this server takes no more of what is good HTTP."""
+    _pieces = 0
+    _bytes = 0
+
+    def next_event(self) -> Any:
+        """Errors: `RemoteProtocolError`, also for a body that is cut too small."""
+        event = super().next_event()
+        if isinstance(event, h11.Data):
+            self._pieces += 1
+            self._bytes += len(event.data)
+            if self._pieces > PIECES_MAX + self._bytes // PIECE_BYTES_MIN:
+                self.refused = (
+                    f"The body comes in too many pieces: at most {PIECES_MAX:,}, and one more for each"
+                    f" {PIECE_BYTES_MIN} bytes. Send larger ones."
+                )
+                raise h11.RemoteProtocolError(self.refused)
+        elif isinstance(event, h11.Request):
+            self._pieces = self._bytes = 0
+        return event
+
+
 class GuardedConnection(H11Protocol):
-    """One HTTP connection, closed where no request arrives in time."""
+    """One HTTP connection, closed where no request arrives in time, or no HTTP."""
 
     place = ""
     _deadline: asyncio.TimerHandle | None = None
 
     def __init__(self, *, waiting: Waiting, unread_s: float, **settings: Any) -> None:
         super().__init__(**settings)
+        self.conn: _Exchanges = _Exchanges(h11.SERVER)
         self._waiting = waiting
         self._unread_s = unread_s
 
@@ -231,6 +262,13 @@ class GuardedConnection(H11Protocol):
             self._stop_waiting()
         elif self._deadline is None and not self.transport.is_closing():
             self._wait()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, if no answer has begun: a second one raises, and fills the log."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(self.conn.refused or msg)
+        else:
+            self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()

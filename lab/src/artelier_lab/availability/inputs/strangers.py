@@ -108,6 +108,30 @@ async def _large_headers(scene: Scene) -> str:
     return counted(await many(50, one))
 
 
+async def _quoted_cookies(scene: Scene) -> str:
+    """Python's parser of cookies takes the square of such a value's length."""
+
+    async def one(number: int) -> Answer:
+        return await scene.stranger.get("/me", headers={"Cookie": 'a="' + '\\"' * 29_000 + '"'})
+
+    return counted(await many(20, one, at_once=20))
+
+
+async def _crumbs(scene: Scene) -> str:
+    """A body in chunks of one byte: 64 KiB of them are 10,000 events of the parser."""
+
+    async def one(number: int) -> Answer:
+        return await scene.stranger.ask(
+            "POST",
+            "/login",
+            body=b"1\r\n{\r\n" * 100_000,
+            headers={"Transfer-Encoding": "chunked"},
+            within_s=10.0,
+        )
+
+    return counted(await many(20, one, at_once=20))
+
+
 async def _broken(scene: Scene) -> str:
     pieces = (b"\x16\x03\x01\x02\x00\x01" * 200, b"GET\r\n\r\n" * 200, b"GET / HTTP/9.9\r\n\r\n" * 200)
 
@@ -132,6 +156,8 @@ INPUTS = (
     _held("slow-headers", 200, _headers),
     _held("slow-bodies", 200, _body),
     Input(name="large-headers", attack=_large_headers, twin=_served),
+    Input(name="cookies-quoted", attack=_quoted_cookies, twin=_served),
+    Input(name="body-in-crumbs", attack=_crumbs, twin=_sign_in),
     Input(name="broken-requests", attack=_broken, twin=_served),
     Input(name="login-flood", attack=_guess_passwords, twin=_sign_in),
     Input(name="large-logins", attack=_large_login, twin=_sign_in),
