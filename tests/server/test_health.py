@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sqlite3
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from artelier.errors import ArtelierError, InvalidConfig, InvalidRequest
 from artelier.kernel.events import RunStarted
 from artelier.log import Batch, Draft, StreamAppend, run_stream
 from artelier.server import health
-from artelier.server.health import parse_address, serving
+from artelier.server.health import SAMPLE_S, parse_address, serving
 from tests.kernel.stage import play
 
 
@@ -79,6 +80,24 @@ def test_a_process_that_works_is_alive_ready_and_shows_its_figures(tmp_path: Pat
             }
             assert int(figures["artelier_process_resident_bytes"]) > 1_000_000
             assert "customer" not in body and "secret" not in body
+
+    play(scenario())
+
+
+def test_a_process_whose_loop_was_held_shows_for_how_long(tmp_path: Path) -> None:
+    def lag_of(body: str) -> dict[str, float]:
+        shown = re.findall(r"^artelier_loop_lag_(\w+)_seconds (\S+)$", body, re.MULTILINE)
+        return {name: float(value) for name, value in shown}
+
+    async def scenario() -> None:
+        async with opened(tmp_path) as port:
+            before = lag_of((await port.get("/metrics"))[1])
+            time.sleep(SAMPLE_S + 0.5)  # as whatever computes on the loop does
+            await asyncio.sleep(0)
+
+            after = lag_of((await port.get("/metrics"))[1])
+            assert set(before) == set(after) == {"p99", "max"}
+            assert after["max"] >= 0.4 and after["max"] >= before["max"]
 
     play(scenario())
 

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from artelier.server.http_server import SAMPLE_S, THREAD_SWITCH_S, LoopLag
+from artelier.server.health import SAMPLE_S, LoopLag
+from artelier.server.http_server import THREAD_SWITCH_S
 from artelier.telemetry import OpenTelemetry
 from tests.server.house import house, on_a_port, until
 from tests.telemetry.watch import Watch
@@ -49,7 +50,7 @@ def test_a_collector_is_told_of_each_sample() -> None:
 
     asyncio.run(scenario())
 
-    (point,) = watch.points("artelier.server.http_server")
+    (point,) = watch.points("artelier.server.loop_lag")
     assert point.count >= 1
     assert point.max >= LEAST_S
 

@@ -22,7 +22,7 @@ from artelier.ids import VERSION
 from artelier.kernel.policy import Workspaces
 from artelier.server import errors, pages, routes
 from artelier.server.background_tasks import Driver, errands_of
-from artelier.server.http_server import LoopLag
+from artelier.server.health import LoopLag
 from artelier.server.live.hub import Hub
 from artelier.server.pages import PROGRAMS
 from artelier.server.security.guard import Guard

@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,56 @@ from artelier.agents import Worker
 from artelier.app import Kernel
 from artelier.errors import ArtelierError, InvalidConfig, InvalidRequest
 from artelier.ids import VERSION
+from artelier.ports.telemetry import Telemetry, WatchesLag
+
+SAMPLE_S = 0.1
+"""Between two samples: a timer ten times a second costs nothing that could be measured."""
+SAMPLES_MAX = 600
+"""A minute of samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """The lag of the last minute, in milliseconds."""
+
+    p99_ms: int
+    max_ms: int
+    worst_ms: int
+    """The largest since the server began."""
+
+
+class LoopLag:
+    """A timer in the loop that it measures. `start` and `stop` are called in that loop."""
+
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
+        self._watcher = telemetry if isinstance(telemetry, WatchesLag) else None
+        self._samples: deque[float] = deque(maxlen=SAMPLES_MAX)
+        self._worst_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SAMPLE_S, self._sample, loop, loop.time() + SAMPLE_S)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sample(self, loop: asyncio.AbstractEventLoop, due_s: float) -> None:
+        late_s = max(0.0, loop.time() - due_s)
+        self._samples.append(late_s)
+        self._worst_s = max(self._worst_s, late_s)
+        if self._watcher is not None:
+            self._watcher.loop_lagged(late_s)
+        self.start()
+
+    def show(self) -> Lag:
+        ordered = sorted(self._samples) or [0.0]
+        p99_s = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+        return Lag(
+            p99_ms=round(p99_s * 1000), max_ms=round(ordered[-1] * 1000), worst_ms=round(self._worst_s * 1000)
+        )
+
 
 HEAD_BYTES_MAX = 4096
 """Of a request: its line and headers. Bodies are not read."""
@@ -103,14 +154,14 @@ class Health:
         )
 
 
-async def answer(health: Health, path: str) -> tuple[int, str, str]:
+async def answer(health: Health, lag: LoopLag, path: str) -> tuple[int, str, str]:
     """Return status, content type and body for a path."""
     if path == "/livez":
         return 200, JSON, '{"status": "alive"}\n'  # that the event loop comes to it is the proof
     if path == "/readyz":
         return _readiness(await health.state())
     if path == "/metrics":
-        return 200, PROMETHEUS, _metrics(await health.state())
+        return 200, PROMETHEUS, _metrics(await health.state(), lag.show())
     return 404, JSON, '{"error": "there is /livez, /readyz and /metrics"}\n'
 
 
@@ -125,7 +176,7 @@ def _readiness(state: HealthState) -> tuple[int, str, str]:
     return (200 if state.is_ready else 503), JSON, f"{json.dumps(body)}\n"
 
 
-def _metrics(state: HealthState) -> str:
+def _metrics(state: HealthState, lag: Lag) -> str:
     """Return the figures as Prometheus reads them."""
     times = os.times()
     figures = (
@@ -136,6 +187,8 @@ def _metrics(state: HealthState) -> str:
         ("worker_slots", "gauge", "Runs that its worker drives side by side.", state.slots),
         ("store_position", "gauge", "The newest event of the store.", state.position),
         ("store_commits_total", "counter", "Durable commits of this process.", state.commits),
+        ("loop_lag_p99_seconds", "gauge", "Lag of the event loop in the last minute.", lag.p99_ms / 1000),
+        ("loop_lag_max_seconds", "gauge", "The largest of that minute.", lag.max_ms / 1000),
         ("process_cpu_seconds_total", "counter", "CPU of this process.", times.user + times.system),
         ("process_resident_bytes", "gauge", "Memory of this process.", _resident_bytes()),
     )
@@ -174,7 +227,7 @@ async def serving(kernel: Kernel, address: str, *, slots: int) -> AsyncGenerator
     Errors: `InvalidRequest`; `InvalidConfig` for an address that cannot be had.
     """
     host, port = parse_address(address)
-    health, at_work = Health(kernel, slots=slots), set[asyncio.Task[None]]()
+    health, lag, at_work = Health(kernel, slots=slots), LoopLag(), set[asyncio.Task[None]]()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -184,7 +237,7 @@ async def serving(kernel: Kernel, address: str, *, slots: int) -> AsyncGenerator
             return
         at_work.add(task)
         try:
-            await _serve_one(health, reader, writer)
+            await _serve_one(health, lag, reader, writer)
         finally:
             at_work.discard(task)
             writer.close()
@@ -199,16 +252,20 @@ async def serving(kernel: Kernel, address: str, *, slots: int) -> AsyncGenerator
         ) from None
     bound = server.sockets[0].getsockname()
     shown = f"[{bound[0]}]" if server.sockets[0].family == socket.AF_INET6 else bound[0]
+    lag.start()
     try:
         yield f"http://{shown}:{bound[1]}"
     finally:
+        lag.stop()
         server.close()
         for task in tuple(at_work):
             task.cancel()
         await asyncio.gather(*at_work, return_exceptions=True)
 
 
-async def _serve_one(health: Health, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_one(
+    health: Health, lag: LoopLag, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     """Answer one request; a connection carries no second one."""
     with suppress(TimeoutError, ConnectionError, asyncio.IncompleteReadError):
         async with asyncio.timeout(HEAD_S):
@@ -222,7 +279,7 @@ async def _serve_one(health: Health, reader: asyncio.StreamReader, writer: async
             elif method not in ("GET", "HEAD"):
                 status, kind, body = 405, JSON, '{"error": "GET or HEAD"}\n'
             else:
-                status, kind, body = await answer(health, path.partition("?")[0])
+                status, kind, body = await answer(health, lag, path.partition("?")[0])
             content = body.encode()
             writer.write(
                 f"HTTP/1.1 {status} {REASONS[status]}\r\nContent-Type: {kind}\r\n"

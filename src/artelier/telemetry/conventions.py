@@ -71,7 +71,7 @@ FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
 TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
 
-LOOP_LAG: Final = "artelier.server.http_server"
+LOOP_LAG: Final = "artelier.server.loop_lag"
 
 DURATION_BUCKETS_S: Final = tuple(0.01 * 2**n for n in range(14))
 LAG_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
