@@ -1,4 +1,4 @@
-"""A copy of a whole store in another place, of either engine: the same events, roots and rows.
+"""A copy of a whole store in another place, of either engine: the same events, roots and rows; and backups.
 
 The source is read in one snapshot, and every hash chain and commit root is checked on the way. The target is
 written a few thousand rows at a time, each piece a commit; until all of it is there and was verified, nobody
@@ -8,17 +8,28 @@ and collecting may have changed meanwhile, is copied again.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import msgspec
 
-from artelier.errors import Conflict, CorruptStore, InvalidRequest, LeaseHeld
+from artelier.errors import Conflict, CorruptStore, InvalidRequest, LeaseHeld, NotFound, StoreUnavailable
 from artelier.log.blobs import Driving, Sealer
 from artelier.log.contract import RESTORE, Row, View
 from artelier.log.database import Database
 from artelier.log.event import GENESIS, commit_root, event_hash
-from artelier.log.places import connect_place, exists, label_of, open_store, snapshot_place, verify_place
+from artelier.log.places import (
+    connect_place,
+    exists,
+    file_of,
+    label_of,
+    open_store,
+    snapshot_place,
+    verify_place,
+)
 from artelier.log.rows import copies, events
 from artelier.log.rows.coordination import held_leases
 from artelier.log.views import UNFINISHED_COPY, stored_versions
@@ -43,6 +54,47 @@ class Copied(msgspec.Struct, kw_only=True):
     head: str = ""
     """The newest commit root, hex, of both."""
     dry: bool = False
+
+
+class Backup(msgspec.Struct, kw_only=True):
+    """A copy of a database file, as it was at one moment."""
+
+    file: str
+    size_bytes: int
+    head: str
+    """Its newest commit root, hex: `artelier verify --head` holds the file against it."""
+
+
+def back_up(source: str, target: str) -> Backup:
+    """Copy a database file into a new one, while servers and workers go on with it.
+
+    The file is there whole or not at all.
+    Errors: `InvalidRequest` for an address of PostgreSQL, which has tools of its own; `Conflict` if there is
+    something at the target; `NotFound`, `StoreFull`, and other clear ones of SQLite and of the disk.
+    Cost: reads and writes the whole file.
+    """
+    from artelier.log.sqlite.store import copy_file
+
+    path, copy = file_of(source), Path(file_of(target))
+    if copy.exists():
+        raise Conflict(
+            "there is a file already", got=str(copy), hint="Name a new one: nothing was overwritten."
+        )
+    if not copy.parent.is_dir():
+        raise NotFound("the folder is not there", got=str(copy.parent))
+    part = copy.with_name(f"{copy.name}.{os.getpid()}.part")
+    try:
+        copy_file(path, part)
+        with snapshot_place(part) as seen:
+            _, root = events.newest_commit(seen)
+        shutil.copymode(path, part)
+        os.rename(part, copy)
+    except OSError as error:
+        raise StoreUnavailable(f"the backup cannot be written: {error}") from error
+    finally:
+        for rest in copy.parent.glob(f"{part.name}*"):
+            rest.unlink(missing_ok=True)
+    return Backup(file=str(copy), size_bytes=copy.stat().st_size, head=root.hex())
 
 
 def copy_store(

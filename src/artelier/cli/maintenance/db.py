@@ -1,11 +1,35 @@
-"""`artelier db`: the store's schema."""
+"""`artelier db`: the schema of the store, and backups of its file."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import typer
 
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 
 app = group("db", help="Look after the database file.")
+
+
+@command(app, name="backup", example="artelier db backup backup.db")
+def backup(call: CliCall, file: Annotated[str, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
+    """Copy the database file as it is now; servers and workers go on meanwhile.
+
+    Keep the head that is printed elsewhere: `artelier verify --head` holds the copy against it. PostgreSQL
+    has tools of its own, and `artelier store copy` moves a database from there into a file.
+    """
+    from artelier.log.store_copy import back_up
+
+    with call.screen.working(f"copying to {file}"):
+        made = back_up(call.existing(call.database), file)
+    if call.as_json:
+        import msgspec
+
+        call.screen.json(msgspec.to_builtins(made))
+        return
+    call.screen.facts([("file", made.file), ("bytes", f"{made.size_bytes:,}"), ("head", made.head)])
+    call.screen.note(f"check it: artelier verify --db {made.file} --head {made.head}")
 
 
 @command(app, name="migrate", example="artelier db migrate --db state.db")

@@ -188,6 +188,19 @@ def open_connection(path: str | Path) -> Generator[Database]:
             raise own.batch_error(error) or store_error(error) from error
 
 
+def copy_file(path: str | Path, target: Path) -> None:
+    """Copy a store's file as it is at one moment into another; whoever writes it goes on meanwhile.
+
+    Errors: clear ones for SQLite's. Cost: the whole file; the log of changes grows until it is done.
+    """
+    with closing(open_read_only(path)) as source:
+        try:
+            with closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)  # in one step, so in one snapshot
+        except sqlite3.Error as error:
+            raise store_error(error) from error
+
+
 def _shred(db: sqlite3.Connection, path: Path, *, timeout_s: float) -> None:
     """Leave no byte of what was deleted in the file or beside it. Closes `db`.
 
