@@ -14,7 +14,7 @@ app = group("db", help="Look after the database file.")
 
 @command(app, name="backup", example="artelier db backup backup.db")
 def backup(call: CliCall, file: Annotated[str, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
-    """Copy the database file as it is now; servers and workers go on meanwhile.
+    """Copy the database file as it is now, while others go on with it.
 
     Keep the head that is printed elsewhere: `artelier verify --head` holds the copy against it. PostgreSQL
     has tools of its own, and `artelier store copy` moves a database from there into a file.
