@@ -134,9 +134,10 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         self._kernel.keep_alive()
         return OpenRun(self._services, self.state, opening, self._store_result)
 
-    async def _store_result(self, core: RunCore, key: str, content: bytes) -> str:
-        """A large tool result as an artifact of the run, in the batch of its event."""
-        return await keep_result(self._artifacts(f"run:{core.run_id}"), core, key, content)
+    async def _store_result(self, core: RunCore, key: str, content: bytes, /, *, media_type: str = "") -> str:
+        """A large tool result, or what it shows, as an artifact of the run, in the batch of its event."""
+        artifacts = self._artifacts(f"run:{core.run_id}")
+        return await keep_result(artifacts, core, key, content, media_type=media_type)
 
     # Artifacts
 

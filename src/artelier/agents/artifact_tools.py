@@ -69,17 +69,21 @@ async def _read(space: Artifacts, ref: str, fork: ForkEffects | None) -> Artifac
 # Large results of tools as artifacts
 
 
-async def keep_result(artifacts: Artifacts, core: RunCore, key: str, content: bytes, **more: Any) -> str:
+async def keep_result(
+    artifacts: Artifacts, core: RunCore, key: str, content: bytes, *, media_type: str = "", **more: Any
+) -> str:
     """The ref of a new document that holds a step's result; it comes with the batch of the step's event.
 
-    `more`: what else the document has, such as `access`.
+    `media_type`: of an image, a sound, a PDF; text has none. `more`: what else the document has, such as
+    `access`.
     """
     id_ = result_id(core.run_id, key)
     if core.effects is not None:
         id_ = core.effects.own_id(id_)
     wish: dict[str, Any] = {
         "kind": "document",
-        "content": content.decode(),
+        "content": content if media_type else content.decode(),
+        "metadata": {"type": media_type} if media_type else None,
         "provenance": Provenance(run_id=core.run_id, step=key),
         "key": core.shared_key,
         **more,

@@ -34,6 +34,7 @@ from artelier.kernel.steps.failures import ask_in_turn
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
+from artelier.loops.tool_media import media_pieces
 from artelier.operations.graph.failures import OperationStepFailed
 from artelier.ports.model import Delta, ToolCall
 from artelier.tokens import estimate_tokens
@@ -458,6 +459,7 @@ class AgentLoop:
         self.conversation.append(result)
         if outcome.value is not None:
             state = self._after_tools(state, result, outcome.value)
+            await self._show_media(state, outcome.value)
         elif (said := self._objection(state, result)) is not None:
             kind, text = said
             if kind != "held" and state.repairs >= REPAIRS_MAX:
@@ -487,6 +489,18 @@ class AgentLoop:
         if 0 < state.raised.get("stuck_after", self.job.stuck_after) <= repeated:
             return state.replace(status="failed", reason="stuck")
         return state
+
+    async def _show_media(self, state: AgentState, results: list[ToolResult]) -> None:
+        pieces = await media_pieces(
+            self.run,
+            list(zip(self._called, results, strict=True)),
+            model=self.job.model,
+            conversation=self.conversation,
+            shown_from=state.shown,
+            key=f"c{state.cycle + 1}/media",
+        )
+        if pieces:
+            await self.conversation.add({"role": "user", "content": pieces})
 
     def _polls(self, name: str) -> bool:
         """Return whether a tool is called again and again to wait for something: as the run has it listed."""

@@ -429,6 +429,9 @@ class ToolCompleted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """Ref of the artifact that holds a large result."""
     preview: bool = False
     """True if models were shown a preview of it although no artifact holds it."""
+    media: tuple[str, ...] = ()
+    """Refs of the artifacts that hold the images, sounds, PDFs and texts of the result, in the order of its
+    `attachments`; an empty one where no artifact does."""
     settled_by: str = ""
     """`probe` if the outcome was found by asking the outside system, `record` if a fork returned that of a
     call of its origin and nothing was dispatched."""

@@ -295,6 +295,17 @@ class KeptMedium:
     blobs: tuple[Blob, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultWithMedia:
+    """The return value of a tool that shows something: JSON data, and media that a model is shown beside it.
+
+    The kernel stores the media, and names them as `attachments` of the recorded result.
+    """
+
+    value: dict[str, object]
+    media: tuple[MediaFacts, ...]
+
+
 def check_size(size_bytes: int) -> None:
     """Refuse what is too large before it is read. Errors: `InvalidRequest`."""
     if size_bytes > MEDIUM_BYTES_MAX:

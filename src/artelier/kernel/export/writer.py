@@ -104,7 +104,9 @@ def head_refs(content: bytes) -> Iterator[str]:
 
 def messages_named(kind: str, stored: bytes | str, data: EventData) -> Iterator[bytes]:
     """Yield the names of content that may hold messages, of those that an event refers to."""
-    if names_messages(kind) or (isinstance(data, ev.StepCompleted) and data.name == ATTACH):
+    is_attached = isinstance(data, ev.StepCompleted) and data.name == ATTACH
+    is_shown = isinstance(data, ev.ToolCompleted) and bool(data.media)
+    if names_messages(kind) or is_attached or is_shown:
         yield from blob_refs(stored)
 
 

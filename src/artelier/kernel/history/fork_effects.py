@@ -195,6 +195,7 @@ async def _calls(services: Services, tenant: str, place: Place) -> list[_FoundCa
             is_error=_is_error(end),
             artifact=getattr(end, "artifact", ""),
             preview=getattr(end, "preview", False),
+            media=getattr(end, "media", ()),
         )
         if step is not None and step not in shared:
             shared[step] = await _is_shared(services, place, step)

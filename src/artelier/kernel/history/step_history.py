@@ -380,6 +380,7 @@ class RecordedCall:
     is_error: bool
     artifact: str = ""
     preview: bool = False
+    media: tuple[str, ...] = ()
 
 
 class TakenElsewhere(Exhausted):

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from artelier.errors import (
     ArtelierError,
@@ -62,7 +62,16 @@ def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
 RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 """Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
 
-ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
+
+class ResultStore(Protocol):
+    """Keeps content of a step as an artifact, in the batch of its event, and returns its ref.
+
+    `media_type` is that of what is no text. Errors: those of writing an artifact.
+    """
+
+    def __call__(
+        self, core: RunCore, key: str, content: bytes, /, *, media_type: str = ""
+    ) -> Awaitable[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

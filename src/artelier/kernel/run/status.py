@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal, cast
 
 from artelier.errors import CorruptStore, ToolFailed
+from artelier.ports.media import Medium
 from artelier.ports.model import ModelReply, ToolCall, Usage
 from artelier.ports.reasoning import reasoning_text
 
@@ -170,6 +171,8 @@ class ToolResult:
     """Canonical JSON of the value."""
     shown: bytes | None = None
     """What a model is shown instead of a large value: preview, size and ref, as JSON."""
+    media: tuple[Medium, ...] = ()
+    """Images, sounds, PDFs and texts that it came with."""
     settled_by: str = ""
     """Who told the outcome of a call that was cut off, `probe` or `person`; empty of any other."""
 

@@ -14,8 +14,16 @@ from typing import cast
 import msgspec
 
 from artelier.artifacts.media.inspection import KeptMedium, MediaFacts, inspect_medium
-from artelier.errors import CorruptStore, InvalidRequest, MediaNotTaken, NotFound, NotGranted, PriceUnknown
-from artelier.kernel.budget import NO_MEDIA_SIZE, TENANT, MediaSize, rate_tokens, source_for
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    InvalidRequest,
+    MediaNotTaken,
+    NotFound,
+    NotGranted,
+    PriceUnknown,
+)
+from artelier.kernel.budget import NO_MEDIA_SIZE, TENANT, MediaSize, price_for, rate_tokens, source_for
 from artelier.kernel.prompt.manifest import PromptPart, RangePart, fence
 from artelier.kernel.run.context import RunCore
 from artelier.log import blob_name
@@ -134,6 +142,34 @@ async def inspect_attachments(contents: Sequence[bytes], *, model: str, port: Mo
     sent = [one for one in facts if one.header.media_type in rules.types or not one.text.strip()]
     _check_rules([one.to_medium() for one in sent], rules, model)
     return facts
+
+
+def why_not_shown(
+    core: RunCore, media: Sequence[Medium], *, model: str, shown: Sequence[Medium] = ()
+) -> list[str]:
+    """Return, for each medium, why a model is not shown it, in words; empty for one that it takes.
+
+    `shown` are those that its prompt has already. A call that held one of the others would be refused.
+    """
+    name, port = core.services.model(core.model_override or core.replacement_of(model))
+    price = price_for(core, name, port)
+    rules = port.media_rules(name) if isinstance(port, MediaModelPort) else NO_MEDIA
+    taken, found = list(shown), list[str]()
+    for one in media:
+        try:
+            if not _goes_as_text(core, one, rules):
+                _check_rules([one], rules, name)
+                _check_rules([*(each for each in taken if each.media_type in rules.types), one], rules, name)
+                if core.pii is not None and not core.may_use(SEND):
+                    raise NotGranted(f"the run lacks the grant {SEND}, and nobody can look for personal data")
+                if rules.bound(one) is None and _is_bounded(core, name, price):
+                    raise PriceUnknown(f"nobody says how many tokens {name} counts for it")
+        except ArtelierError as error:
+            found.append(error.message)
+        else:
+            found.append("")
+            taken.append(one)
+    return found
 
 
 def media_shown(parts: Sequence[PromptPart]) -> tuple[Medium, ...]:

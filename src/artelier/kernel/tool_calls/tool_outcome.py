@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from artelier.artifacts.content import is_small
+from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, keep_medium
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest, RunStopped, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_effects import RECORD
@@ -21,7 +22,9 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.status import ToolResult
 from artelier.kernel.steps.failures import code_of, words
 from artelier.ledger import Count
-from artelier.log import Tx
+from artelier.log import Blob, Tx
+from artelier.ports.media import ATTACHMENTS, Medium, medium_of
+from artelier.ports.model import Part
 from artelier.ports.telemetry import Telemetry, ToolFacts, ToolSpan
 from artelier.ports.tool import ToolPort
 
@@ -98,6 +101,9 @@ async def complete(
     is_error = isinstance(value, ArtelierError)
     if isinstance(value, ArtelierError):
         value = error_value(value)
+    shows: tuple[MediaFacts, ...] = ()
+    if isinstance(value, ResultWithMedia):
+        value, shows = value.value, value.media
     try:
         if is_small(value, bytes_max=ASIDE_BYTES):
             content = canonical(value)
@@ -116,6 +122,10 @@ async def complete(
         value = msgspec.json.decode(content)
     else:
         value = await _aside(core, msgspec.json.decode, content)
+    kept = await _keep_media(core, key, shows)
+    if kept.media:  # behind the search for personal data: their names are ours
+        value = {**cast("dict[str, Any]", value), ATTACHMENTS: kept.parts}
+        content = canonical(value)
     ref, blob = core.keep(content)
     artifact, shown = "", None
     if len(content) > core.result_bytes_max:
@@ -127,9 +137,10 @@ async def complete(
         ms=ms,
         artifact=artifact,
         preview=shown is not None and not artifact,
+        media=kept.refs,
         settled_by=settled_by,
     )
-    blobs = [blob]
+    blobs = [blob, *kept.blobs]
     if wait:
         await core.writer.commit(event, blobs=blobs)
         core.services.at("tool.completed")
@@ -143,8 +154,52 @@ async def complete(
         call_id=ask.call_id,
         content=content,
         shown=shown,
+        media=kept.media,
         settled_by=settled_by,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeptMedia:
+    """The media of one result, stored with it."""
+
+    media: tuple[Medium, ...] = ()
+    refs: tuple[str, ...] = ()
+    """Of the artifacts that hold them, in their order; empty for one that none holds."""
+    blobs: tuple[Blob, ...] = ()
+
+    @property
+    def parts(self) -> list[object]:
+        """What the recorded result says of them: the same for the same content, whichever call shows it."""
+        return [msgspec.to_builtins(one.part) for one in self.media]
+
+
+async def _keep_media(core: RunCore, key: str, shows: Sequence[MediaFacts]) -> _KeptMedia:
+    """Name the media of a result, and keep each as an artifact, in the batch of its event."""
+    media, refs, blobs = list[Medium](), list[str](), list[Blob]()
+    for number, facts in enumerate(shows, 1):
+        escape = core.services.escape_placeholders
+        kept = await keep_medium(core.tenant.id, core.key, facts, escape=escape)
+        media.append(kept.medium)
+        blobs += kept.blobs
+        ref = ""
+        if core.store_result is not None:
+            with suppress(ArtelierError):  # the outcome counts; it holds them anyway
+                media_type = facts.header.media_type
+                ref = await core.store_result(
+                    core, f"{key}/media/{number}", facts.content, media_type=media_type
+                )
+        refs.append(ref)
+    return _KeptMedia(media=tuple(media), refs=tuple(refs), blobs=tuple(blobs))
+
+
+def _media_of(value: object, refs: Sequence[str]) -> tuple[Medium, ...]:
+    """Return the media that a recorded result names, as many as its event says: any tool can return what
+    looks like it."""
+    if not refs:
+        return ()
+    pieces: list[Any] = cast("dict[str, Any]", value)[ATTACHMENTS]
+    return tuple(medium_of(msgspec.convert(one, Part)) for one in pieces[: len(refs)])
 
 
 async def _aside(core: RunCore, work: Callable[[T], U], value: T) -> U:
@@ -198,6 +253,7 @@ async def return_recorded(
             is_error=call.is_error,
             artifact=call.artifact,
             preview=call.preview,
+            media=call.media,
             settled_by=RECORD,
             recorded=ev.RecordedStep(run=call.run_id, key=call.key),
         ),
@@ -205,8 +261,9 @@ async def return_recorded(
         refusable=True,
         guard=guard,
     )
+    value = msgspec.json.decode(content)
     return ToolResult(
-        value=msgspec.json.decode(content),
+        value=value,
         ref=call.artifact or None,
         is_error=call.is_error,
         key=key,
@@ -214,12 +271,13 @@ async def return_recorded(
         content=content,
         settled_by=RECORD,
         shown=preview(content, call.artifact) if call.artifact or call.preview else None,
+        media=_media_of(value, call.media),
     )
 
 
 async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
     outcome = recorded.outcome
-    artifact, large, settled_by = "", False, ""
+    artifact, large, settled_by, media = "", False, "", ()
     if isinstance(outcome, ev.ToolRefused):
         content, is_error = await core.load(outcome.result), True
     elif isinstance(outcome, ev.ToolReconciled):
@@ -229,12 +287,13 @@ async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> Tool
     else:
         completed = cast(ev.ToolCompleted, outcome)
         content, is_error = await core.load(completed.result), completed.is_error
-        artifact, settled_by = completed.artifact, completed.settled_by
+        artifact, settled_by, media = completed.artifact, completed.settled_by, completed.media
         # As it was shown then, whatever the limit is now: else the next prompt would be another one.
         large = bool(artifact) or completed.preview
     check_arguments(core, recorded, ask)
+    value = msgspec.json.decode(content)
     return ToolResult(
-        value=msgspec.json.decode(content),
+        value=value,
         ref=artifact or None,
         is_error=is_error,
         replayed=True,
@@ -242,6 +301,7 @@ async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> Tool
         call_id=ask.call_id,
         content=content,
         shown=preview(content, artifact) if large else None,
+        media=_media_of(value, media),
         settled_by=settled_by,
     )
 

@@ -73,6 +73,8 @@ class Acted:
     code: str = ""
     source: ToolSourceResult | None = None
     output: TaskOutput | None = None
+    result: ToolResult | None = None
+    """Of a tool that was called."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -127,6 +129,7 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
         is_error=result.is_error,
         code=_code(result) if result.is_error else "",
         source=source,
+        result=result,
     )
 
 

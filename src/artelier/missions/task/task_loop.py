@@ -18,6 +18,7 @@ from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
+from artelier.loops.tool_media import media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
 from artelier.missions.steering_document import Guidance, guidance_of
@@ -477,10 +478,25 @@ class TaskLoop:
             state, more = await self._evaluate(state, number)
             said = (*said, *more)
         message = prompt_sections.result(number, *said)
-        await self.conversation.add({"role": "user", "content": message})
+        pieces = await self._media(number, decision, acted)
+        content = [{"type": "text", "text": message}, *pieces] if pieces else message
+        await self.conversation.add({"role": "user", "content": content})
         await self._endings.passed_over(number)
         reads, messages = self.sight.reads(state), len(self.conversation)
         return state.replace(iteration=number, messages=messages, reads=reads)
+
+    async def _media(self, number: int, decision: Decision, acted: Acted) -> list[dict[str, Any]]:
+        """Return what the tool of a decision has shown, as pieces of the message that tells its result."""
+        if acted.result is None:
+            return []
+        return await media_pieces(
+            self.run,
+            [(decision.tool or "", acted.result)],
+            model=self.job.model,
+            conversation=self.conversation,
+            shown=[medium_of(msgspec.convert(one, Part)) for one in self.job.attachments],
+            key=f"c{number}/media",
+        )
 
     def _learn(self, state: TaskState, decision: Decision, acted: Acted) -> TaskState:
         mark = actions.equal_mark(decision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from artelier.agents.artifact_tools import keep_result, read_artifact_tool
@@ -12,7 +12,7 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import run_key
-from artelier.kernel.run.context import is_final
+from artelier.kernel.run.context import ResultStore, is_final
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.queries import task_end
@@ -130,13 +130,14 @@ def kit(desk: TenantScope, job: TaskJob) -> dict[str, ToolPort]:
     return kit_of(desk.services, desk.id, job.workspace, *own, *brought, host_tools=job.host_tools)
 
 
-def _results_of(desk: TenantScope, job: TaskJob) -> Callable[[RunCore, str, bytes], Awaitable[str]]:
-    """Keeps large tool results as artifacts that nobody but the agent and people may read."""
+def _results_of(desk: TenantScope, job: TaskJob) -> ResultStore:
+    """Keeps large tool results, and what they show, as artifacts that nobody but the agent and people may
+    read."""
 
-    async def store(core: RunCore, key: str, content: bytes) -> str:
+    async def store(core: RunCore, key: str, content: bytes, /, *, media_type: str = "") -> str:
         artifacts = desk.as_principal(job.agent).artifacts
         access = {"allow": {"read": [OPERATOR]}}
-        return await keep_result(artifacts, core, key, content, access=access)
+        return await keep_result(artifacts, core, key, content, media_type=media_type, access=access)
 
     return store
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from artelier.errors import ArtelierError, ToolFailed
+from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, check_size, inspect_medium
+from artelier.errors import ArtelierError, InvalidRequest, ToolFailed
+from artelier.ports.media import ATTACHMENTS_MAX, CALL_BYTES_MAX
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
 from artelier.tools.function import Hook, ToolResultInvalid, undo_with
@@ -112,7 +116,7 @@ class McpTool:
             raise line.unavailable(error) from None
         if isinstance(result, types.InputRequiredResult):
             raise self._failed_error("did not begin", "it asks back, and nobody here can answer")
-        return self._value(result)
+        return await self._value(result)
 
     @property
     def _once(self) -> bool:
@@ -145,16 +149,19 @@ class McpTool:
             hint="Look whether it happened, and say so: artelier reconcile.",
         )
 
-    def _value(self, result: Any) -> object:
-
+    async def _value(self, result: Any) -> object:
         if result.is_error:
             raise ToolFailed(f"`{self.name}` failed: {error_text(result)}")
+        media = await result_media(result)
         try:
-            return plain_json(value_of(result))
+            value = plain_json(value_of(result, media.notes))
         except NotJson as error:
             raise ToolResultInvalid(
                 f"the result of `{self.name}` is not JSON data: {visible(str(error), chars_max=300)}"
             ) from None
+        if not media.facts:
+            return value
+        return ResultWithMedia(value=cast("dict[str, object]", value), media=media.facts)
 
 
 def definition_hash(port: ToolPort) -> str:
@@ -168,7 +175,7 @@ def definition_hash(port: ToolPort) -> str:
 
 
 # --------------------------------------------------------------------------- result
-# The result of a server's tool, as JSON data that a model can read: text and data whole, bytes by size.
+# The result of a server's tool, as JSON data that a model can read: text and data whole, bytes beside it.
 
 
 BLOCKS_MAX = 1_000
@@ -177,13 +184,63 @@ BLOCKS_MAX = 1_000
 ERROR_CHARS_MAX = 4_000
 
 
-def value_of(result: types.CallToolResult) -> object:
+class ResultMedia(NamedTuple):
+    """The images, sounds and files of a result: those that a model can be shown, and a note on each piece."""
+
+    facts: tuple[MediaFacts, ...]
+    notes: dict[int, str]
+    """By the number of the piece, from 0."""
+
+
+async def result_media(result: types.CallToolResult) -> ResultMedia:
+    """Return what a result shows beside text, whole and within the bounds of attachments.
+
+    What is broken, too large or of a type that no model takes is left out, and its note says so: the call
+    itself has succeeded.
+    """
+    facts, notes, total = list[MediaFacts](), dict[int, str](), 0
+    for number, block in enumerate(result.content[:BLOCKS_MAX]):
+        if (held := _bytes_in(block)) is None:
+            continue
+        data, media_type = held
+        try:
+            if len(facts) == ATTACHMENTS_MAX:
+                raise InvalidRequest(f"{ATTACHMENTS_MAX} media of one result are shown")
+            check_size(_size(data))
+            if total + _size(data) > CALL_BYTES_MAX:
+                raise InvalidRequest(f"one result shows {CALL_BYTES_MAX} bytes of media at most")
+            content = await asyncio.to_thread(b64decode, data, validate=True)
+            found = await inspect_medium(content, media_type=media_type)
+        except (InvalidRequest, ToolFailed, ValueError) as error:
+            why = error.message if isinstance(error, ArtelierError) else "it is no base64"
+            notes[number] = f"left out: {why}"
+            continue
+        total += len(content)
+        facts.append(found)
+        notes[number] = f"shown as attachment {len(facts)}"
+    return ResultMedia(tuple(facts), notes)
+
+
+def _bytes_in(block: types.ContentBlock) -> tuple[str, str] | None:
+    """Return the base64 that a piece holds, and the type that it says; None for text and links."""
+    if block.type == "image" or block.type == "audio":
+        return block.data, block.mime_type
+    if block.type != "resource":
+        return None
+    blob = cast("object", getattr(block.resource, "blob", None))
+    return (blob, block.resource.mime_type or "") if isinstance(blob, str) else None
+
+
+def value_of(result: types.CallToolResult, notes: Mapping[int, str] | None = None) -> object:
     """The structured content if there is any, else the text if there is nothing else, else all pieces.
 
     Shapes: text; any JSON; or `{"content": [...]}` with `{"structured": ...}` beside it, where a piece is
-    `{"type": "text", "text"}` or, for images, sounds and files, its type, name and `size_bytes`.
+    `{"type": "text", "text"}` or, for images, sounds and files, its type, name, `size_bytes` and a note.
     """
-    pieces = [_piece(block) for block in result.content[:BLOCKS_MAX]]
+    pieces = [
+        _piece(block, (notes or {}).get(number, "left out"))
+        for number, block in enumerate(result.content[:BLOCKS_MAX])
+    ]
     plain = all(piece["type"] == "text" for piece in pieces)
     structured = result.structured_content
     if structured is not None and plain:
@@ -206,7 +263,7 @@ def error_text(result: types.CallToolResult) -> str:
     return visible("\n".join(texts), chars_max=ERROR_CHARS_MAX) or "the tool says no more"
 
 
-def _piece(block: types.ContentBlock) -> dict[str, Any]:
+def _piece(block: types.ContentBlock, note: str = "") -> dict[str, Any]:
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type == "image" or block.type == "audio":
@@ -214,7 +271,7 @@ def _piece(block: types.ContentBlock) -> dict[str, Any]:
             "type": block.type,
             "mime_type": block.mime_type,
             "size_bytes": _size(block.data),
-            "note": "left out",
+            "note": note,
         }
     if block.type == "resource_link":
         return _without_none(
@@ -231,7 +288,7 @@ def _piece(block: types.ContentBlock) -> dict[str, Any]:
     if isinstance(text, str):
         return {**piece, "text": text}
     blob = cast("object", getattr(held, "blob", ""))
-    return {**piece, "size_bytes": _size(blob if isinstance(blob, str) else ""), "note": "left out"}
+    return {**piece, "size_bytes": _size(blob if isinstance(blob, str) else ""), "note": note}
 
 
 def _without_none(**facts: Any) -> dict[str, Any]:

@@ -358,6 +358,16 @@ test("evidence opens the version that it was taken from, with its words marked",
   await expectAccessible();
 });
 
+test("a picture that a tool has shown is seen as one", async () => {
+  routes["GET /artifacts/churn/table"] = () => [
+    200,
+    { ...ARTIFACT, media: "bytes", content: null, is_cut: true, metadata: { type: "image/png" } },
+  ];
+  open("artifact", "churn/table");
+  const picture = await screen.findByRole("img", { name: "Picture, 18 bytes" });
+  expect(picture.getAttribute("src")).toContain("/artifacts/churn%2Ftable/content?version=");
+});
+
 test("an artifact that may not be read says so instead of failing", async () => {
   routes["GET /artifacts/churn/table"] = () => [403, { error: { code: "access_denied", message: "no" } }];
   routes["GET /artifacts/churn/table/access"] = () => [

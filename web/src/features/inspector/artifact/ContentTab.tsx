@@ -1,8 +1,9 @@
 import { useState } from "react";
+import { address, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { Button } from "@/ui/Button";
 import { Content } from "./Content";
-import { formOf, sizeWords } from "./forms";
+import { formOf, isPicture, sizeWords } from "./forms";
 
 interface ContentTabProps {
   readonly shown: Shape<"ArtifactShown">;
@@ -39,7 +40,14 @@ export function ContentTab({ shown, quote }: ContentTabProps) {
           </Button>
         </div>
       )}
-      {shown.is_cut ? (
+      {isPicture(shown) ? (
+        <img
+          src={address(`${path("artifacts", shown.id)}/content`, { version: shown.version })}
+          alt={`Picture, ${sizeWords(shown.size_bytes)}`}
+          loading="lazy"
+          className="max-h-96 max-w-full self-start rounded-control object-contain"
+        />
+      ) : shown.is_cut ? (
         <p className="text-ink-2">
           {sizeWords(shown.size_bytes)} are too much to be shown here. Download it to see it whole.
         </p>

@@ -15,6 +15,13 @@ export function formOf(shown: Shown): Form {
   return typeof shown.content === "string" && isCsv(shown.content) ? "table" : "text";
 }
 
+const PICTURES: readonly unknown[] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/** Whether bytes are a picture that a browser shows, as who wrote them has said. */
+export function isPicture(shown: Pick<Shape<"ArtifactShown">, "media" | "metadata">): boolean {
+  return shown.media === "bytes" && PICTURES.includes(shown.metadata?.["type"]);
+}
+
 /** Several lines with the same number of commas, in what is short enough to be looked through. */
 function isCsv(text: string): boolean {
   const rows = readCsv(text.slice(0, 20_000), 20).rows;
