@@ -6,21 +6,25 @@ all tenants, and each hop costs as much as a small request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Protocol, TypeVar, cast
 
 from fastapi import Depends, Query, Request
 
 from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
+from artelier.artifacts.content import encode_content
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
 from artelier.kernel.queries.tenants import tenant_ids
 from artelier.missions.definition import slug_of
 from artelier.server.live.hub import Hub
+from artelier.server.openai_api.calls import inline_bytes
+from artelier.server.openai_api.requests import parse_data_url
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
+from artelier.server.wire.base import AttachmentAsk
 
 RELIEVING = frozenset(
     (
@@ -153,6 +157,25 @@ class Signed:
 def artifacts_of(desk: Acting, actor: str, *, world: str | None = None) -> Artifacts:
     """Return what people of a tenant do with artifacts, in the main space or in a world."""
     return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts
+
+
+_ADDRESSES = ("data:", "http:", "https:")
+
+
+async def attachments_of(desk: TenantKernel, actor: str, given: Sequence[AttachmentAsk]) -> list[bytes]:
+    """Return the content of what came with a request, whichever way it was given.
+
+    Errors: `InvalidRequest` for an address that is no data URL; `NotFound`, `AccessDenied` of an artifact.
+    """
+    found: list[bytes] = []
+    for number, one in enumerate(given):
+        text = one.root
+        if text.startswith(_ADDRESSES):
+            found.append(await inline_bytes(parse_data_url(text, param=f"attachments.{number}")))
+        else:
+            artifact = await artifacts_of(desk, actor).read(text, price_max=0)
+            found.append(encode_content(artifact.content)[1])
+    return found
 
 
 def new_id(id: str | None, name: str, *, mission: str | None, folder: str) -> str:

@@ -309,20 +309,24 @@ def test_parameters_of_a_mission_and_of_an_agent_come_over_http(tmp_path: Path) 
     play(scenario())
 
 
-def test_what_comes_with_a_goal_is_a_data_url_and_a_bad_one_is_refused(tmp_path: Path) -> None:
+def test_what_comes_with_a_goal_is_a_data_url_or_an_artifact_and_a_bad_one_is_refused(tmp_path: Path) -> None:
     def url(content: bytes, media_type: str = "image/png") -> str:
         return f"data:{media_type};base64,{b64encode(content).decode()}"
 
     async def scenario() -> None:
         model = ScriptedMediaModel([LINE], rules=MediaRules(types=IMAGES, bound=lambda medium: 1_000))
         async with serving(tmp_path, model=model) as served:
-            for bad in ("https://example.com/a.png", url(png()[:-6]), url(b"\0", "text/plain")):
+            for bad in ("https://example.com/a.png", url(png()[:-6]), url(b"\0", "text/plain"), "no ref!"):
                 asked = {"goal": GOAL, "model": "m", "mission_id": MISSION, "attachments": [bad]}
                 refused(await served.ada.post("/god-mode/plan", json=asked), 422)
             refused(await served.ada.get(at("missions", MISSION)), 404, "not_found")
 
             note = url(b"region,amount\nOslo,12\n", "text/csv")
-            await planned_by(served.ada, attachments=[url(png(5, 5)), note])
+            file = ("red.png", png(5, 5))
+            (item,) = good(await served.ada.post("/uploads", files={"file": file}), 201)["items"]
+            gone = {"goal": GOAL, "model": "m", "mission_id": MISSION, "attachments": ["uploads/gone.png"]}
+            refused(await served.ada.post("/god-mode/plan", json=gone), 404, "not_found")
+            await planned_by(served.ada, attachments=[f"{item['id']}@{item['version']}", note])
             shown = good(await served.ada.get(at("missions", MISSION)))["attachments"]
             assert [(one["media_type"], one["pixels"]) for one in shown] == [
                 ("image/png", [5, 5]),

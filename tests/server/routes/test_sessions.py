@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             assert model.media == [(png(),), (png(),)]
             assert [one.messages[-1].text for one in model.requests] == ["What is this?"] * 2
 
-            note = await _uploaded(served.ada, "note.txt", b"seven lines")
+            note = f"data:text/plain;base64,{b64encode(b'seven lines').decode()}"
             await _said(served.ada, "What does it say?", attachments=[note])
             assert "seven lines" in model.requests[-1].messages[-1].text
 
@@ -88,6 +89,8 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
                 ([broken], 422, "broken_medium"),
                 (["uploads/gone.png@1"], 404, "not_found"),
                 (["no ref!"], 422, "invalid_request"),
+                (["https://example.com/a.png"], 422, "invalid_request"),
+                (["data:image/png;base64,!"], 422, "invalid_request"),
                 ([picture] * (ATTACHMENTS_MAX + 1), 422, "invalid_request"),
             ):
                 answer = await served.ada.post(turns, json={"text": "And this?", "attachments": refs})

@@ -14,7 +14,6 @@ import msgspec
 from fastapi import Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from artelier.artifacts.content import encode_content
 from artelier.chat.chat_interchange import export_jsonl
 from artelier.chat.file_export import read_portrait
 from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file
@@ -23,7 +22,7 @@ from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, Conflict, NotFound
 from artelier.ids import fresh_secret
 from artelier.server.background_tasks import Errands, errands_of, let_go
-from artelier.server.deps import Actor, Desk, Live, Setup, Who, artifacts_of
+from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of
 from artelier.server.live.hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
@@ -477,12 +476,6 @@ LastEventId = Annotated[int | None, Header(ge=0, le=2**53)]
 _SSE: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": {TYPE: {}}}}
 
 
-async def _shown_with(desk: Desk, actor: str, refs: list[str]) -> list[bytes]:
-    """Return what a message shows. Errors: `NotFound`, `AccessDenied`."""
-    artifacts = artifacts_of(desk, actor)
-    return [encode_content((await artifacts.read(ref, price_max=0)).content)[1] for ref in refs]
-
-
 @router.post("/{id}/turns", status_code=202, operation_id="sessions_say")
 async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAsk) -> wire.TurnStarted:
     """Say something; the reply is a run."""
@@ -491,7 +484,7 @@ async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.Tu
         session,
         errands_of(request.app),
         body.text,
-        attachments=await _shown_with(desk, actor, body.attachments),
+        attachments=await attachments_of(desk, actor, body.attachments),
         speaker=body.speaker,
         deadline_s=body.deadline_s,
         **body.params.given_fields(),
@@ -514,7 +507,7 @@ async def say_stream(
         session,
         errands_of(request.app),
         body.text,
-        attachments=await _shown_with(desk, actor, body.attachments),
+        attachments=await attachments_of(desk, actor, body.attachments),
         speaker=body.speaker,
         deadline_s=body.deadline_s,
         **body.params.given_fields(),

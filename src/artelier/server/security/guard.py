@@ -41,6 +41,8 @@ OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
 SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses", "/api/v1/a2a", "/api/v1/god-mode/plan")
 """Addresses whose bodies hold whole conversations, or what is shown with a message or a goal."""
+CHAT_TURNS = ("/turns", "/turns/stream")
+"""What is said in a chat, with what is shown with it."""
 SPOKEN_MAX_BYTES = 32 * 1024 * 1024
 LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
 """Addresses whose bodies may be as large as an upload."""
@@ -209,7 +211,7 @@ class Guard:
             return LOGIN_MAX_BYTES
         if path.startswith(WEBHOOKS):
             return WEBHOOK_MAX_BYTES
-        if path in SPOKEN:
+        if path in SPOKEN or (path.startswith(CHATS) and path.endswith(CHAT_TURNS)):
             return max(SPOKEN_MAX_BYTES, self._settings.body_max_bytes)
         is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
         is_large = is_large or (path.startswith(CHATS) and path.endswith(FILES))

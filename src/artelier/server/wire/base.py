@@ -24,7 +24,9 @@ from typing import (
 )
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, RootModel, create_model
+
+from artelier.ports.media import ATTACHMENTS_MAX
 
 
 def schema_title(model: type) -> str:
@@ -45,6 +47,19 @@ class RequestBody(BaseModel):
     def given_fields(self, *without: str) -> dict[str, Any]:
         """Return the fields that were in the body, null ones too."""
         return {name: getattr(self, name) for name in self.model_fields_set if name not in without}
+
+
+class AttachmentAsk(RootModel[Annotated[str, Field(min_length=1)]]):
+    """An image, a sound, a PDF or a text that a model is shown: its content as a data URL
+    (`data:image/png;base64,...`), or the ref of an artifact that holds it (`uploads/chart.png@1`)."""
+
+    model_config = ConfigDict(model_title_generator=schema_title)
+
+
+Attachments = Annotated[
+    list[AttachmentAsk], Field(default_factory=list[AttachmentAsk], max_length=ATTACHMENTS_MAX)
+]
+"""What comes with a goal or with something that is said, in one form for all doors."""
 
 
 class ResponseModel(BaseModel):

@@ -14,8 +14,7 @@ from artelier.chat.session.impersonation import DraftedWords
 from artelier.chat.session.operation_trial import OperationTrial
 from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.operations.kinds.contract import Problem
-from artelier.ports.media import ATTACHMENTS_MAX
-from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel, describe_record
+from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
 
 
 class ProfileLine(ResponseModel):
@@ -282,8 +281,8 @@ class TurnAsk(RequestBody):
     """Something said."""
 
     text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
-    attachments: list[str] = Field(default=[], max_length=ATTACHMENTS_MAX)
-    """Refs of artifacts that are images, sounds, PDFs or texts: the model is shown them with the words."""
+    attachments: Attachments
+    """The model is shown them with the words."""
     branch: str = Field(default="main", max_length=64)
     speaker: str = Field(default="", max_length=200)
     """Which character of a group replies; by default the chat's rule chooses."""

@@ -19,9 +19,8 @@ from artelier.missions.reports import (
     TaskIteration,
     TaskReport,
 )
-from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.wire.agents import MissionAgent
-from artelier.server.wire.base import Id, ParamsIn, RequestBody, ResponseModel, describe_record
+from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
 from artelier.server.wire.runs import ApprovalOut
 
 
@@ -195,9 +194,8 @@ class PlanAsk(RequestBody):
     """Whom it is about: what its runs store and write is erased with that."""
     params: ParamsIn = ParamsIn()
     """Of its model calls; a temperature stands over that of steering."""
-    attachments: list[str] = Field(default_factory=list[str], max_length=ATTACHMENTS_MAX)
-    """Images, sounds, PDFs and texts as data URLs (`data:image/png;base64,...`), shown to the planner, to
-    each task and to the evaluators; a goal that is planned already keeps its own."""
+    attachments: Attachments
+    """Planner, tasks and evaluators are shown them; a goal that is planned already keeps its own."""
 
 
 class LaunchAsk(RequestBody):

@@ -10,9 +10,7 @@ from fastapi import Query, Request, Response
 from artelier.missions.plan.commands import fresh_mission_id, mission_object
 from artelier.ports.model_params import check_params
 from artelier.server.background_tasks import check, errands_of, key_of, send_work
-from artelier.server.deps import Actor, Desk, Setup, Who, with_shown_workspace, workspace_of
-from artelier.server.openai_api.calls import inline_bytes
-from artelier.server.openai_api.requests import parse_data_url
+from artelier.server.deps import Actor, Desk, Setup, Who, attachments_of, with_shown_workspace, workspace_of
 from artelier.server.routes import resource
 from artelier.server.security.identity import Identity
 from artelier.server.wire import missions as wire
@@ -63,10 +61,6 @@ async def plan(
     wait: Wait = 0,
 ) -> wire.Planned:
     """Take a goal apart. 202 while the plan is being made, 200 when it is there; nothing is launched."""
-    attachments = [
-        await inline_bytes(parse_data_url(url, param=f"attachments.{number}"))
-        for number, url in enumerate(asked.attachments)
-    ]
     mission, errands = asked.mission_id or fresh_mission_id(asked.goal), errands_of(request.app)
     key = key_of("mission", desk, mission)
     work = desk.plan(
@@ -79,7 +73,7 @@ async def plan(
         subject=asked.subject,
         at_most=asked.at_most,
         params=check_params(asked.params.given_fields()),
-        attachments=attachments,
+        attachments=await attachments_of(desk, by, asked.attachments),
     )
     errand = await send_work(errands, key, work, desk, run_id=mission)
     if wait:
