@@ -301,7 +301,10 @@ def test_parameters_of_a_mission_and_of_an_agent_come_over_http(tmp_path: Path) 
         async with serving(tmp_path, model=team.model, has_worker=False) as served:
             await planned_by(served.ada, params={"temperature": 0.25, "seed": 7})
             assert [one.params["seed"] for one in team.requests] == [7]
-            for params in ({"temprature": 1}, {"temperature": 9}, {"seed": -1}, {"extra": {"model": "x"}}):
+            asked = {"goal": GOAL, "model": "m", "mission_id": "other", "params": {"temprature": 1}}
+            answer = refused(await served.ada.post("/god-mode/plan", json=asked), 422, "invalid_request")
+            assert "there is no field 'temprature'; did you mean 'temperature'?" in answer["message"]
+            for params in ({"seeds": 1, "x": 2}, {"temperature": 9}, {"seed": -1}, {"extra": {"model": "x"}}):
                 asked = {"goal": GOAL, "model": "m", "mission_id": "other", "params": params}
                 refused(await served.ada.post("/god-mode/plan", json=asked), 422, "invalid_request")
             refused(await served.ada.get(at("missions", "other")), 404)

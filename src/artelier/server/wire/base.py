@@ -7,7 +7,8 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
-from itertools import pairwise
+from difflib import get_close_matches
+from itertools import islice, pairwise
 from types import UnionType
 from typing import (
     Annotated,
@@ -24,7 +25,8 @@ from typing import (
 )
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field, RootModel, create_model
+from pydantic import BaseModel, ConfigDict, Field, RootModel, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from artelier.ports.media import ATTACHMENTS_MAX
 
@@ -37,12 +39,30 @@ def schema_title(model: type) -> str:
     return re.sub(r"(?<=[a-z])(Out|In)$", "", model.__name__)
 
 
+UNKNOWN_LOOKS_MAX = 3
+"""Unknown fields of a body for which the nearest known one is looked for: a body may have a million."""
+
+
 class RequestBody(BaseModel):
     """Body of a request: a field that nobody knows is a mistake."""
 
     model_config = ConfigDict(
         extra="forbid", use_attribute_docstrings=True, model_title_generator=schema_title
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_nearest(cls, given: object) -> object:
+        """Say what was meant by a field that nobody knows, where one has nearly that name."""
+        stated = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+        unknown = (name for name in stated if name not in cls.model_fields)
+        for name in islice(unknown, UNKNOWN_LOOKS_MAX):
+            if near := get_close_matches(name[:80], cls.model_fields, n=1):
+                facts = {"name": name[:80], "near": near[0]}
+                raise PydanticCustomError(
+                    "unknown_field", "there is no field '{name}'; did you mean '{near}'?", facts
+                )
+        return cast("object", given)
 
     def given_fields(self, *without: str) -> dict[str, Any]:
         """Return the fields that were in the body, null ones too."""
