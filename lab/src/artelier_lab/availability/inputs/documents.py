@@ -108,6 +108,9 @@ async def _export_and_import(scene: Scene) -> bool:
 
 
 _STEPS = [{"op": "regex", "pattern": "(a+)+b", "replacement": ""}] * 50
+_DOTS = f"a{'.a' * 400_000} = 1"
+"""A key of so many parts takes the parser of TOML half an hour."""
+_WORLD = "[world]\nseed = 7\n"
 _TABLES = "".join(f"[a{n}]\nb = {n}\n" for n in range(30_000))
 
 INPUTS = (
@@ -117,7 +120,8 @@ INPUTS = (
     Input(name="template-endless", attack=_endless_template, twin=_short_template),
     Input(name="lorebook-patterns", attack=_hostile_lore, twin=_decent_lore),
     Input(name="lorebook-large", attack=_large_lore, twin=_decent_lore),
-    posting("world-file-deep", "/worlds", _world("a = " + "[" * 100_000), _world("[world]\nseed = 7\n")),
-    posting("world-file-wide", "/worlds", _world(_TABLES), _world("[world]\nseed = 7\n")),
+    posting("world-file-deep", "/worlds", _world("a = " + "[" * 100_000), _world(_WORLD)),
+    posting("world-file-wide", "/worlds", _world(_TABLES), _world(_WORLD)),
+    posting("world-file-dots", "/worlds", _world(_DOTS), _world(_WORLD)),
     Input(name="chat-import", attack=_import_digits, twin=_export_and_import),
 )
