@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,26 @@ def test_the_manifest_says_section_by_section_what_a_prompt_was_made_of(tmp_path
             assert "+more" in diff.json()["diff"].split("\n")
             missing = await home.client.get("/api/v1/runs/m1/manifest", params={"step": "c"})
             assert_fault(missing, 404, "not_found")
+
+    asyncio.run(scenario())
+
+
+def test_prompts_of_many_lines_in_another_order_are_compared_in_bounded_time(tmp_path: Path) -> None:
+    """Line by line, these took more than a minute of the loop."""
+
+    def lines(seed: int) -> str:
+        return "\n".join(str(number * seed % 150) for number in range(16_000))
+
+    async def scenario() -> None:
+        async with house(tmp_path, "one", "two") as home:
+            async with home.kernel.run("m1") as run:
+                for key, seed in (("a", 1), ("b", 7)):
+                    said = [{"role": "user", "content": lines(seed)}]
+                    await run.step_model(model="scripted", messages=said, key=key)
+            began_s = time.process_time()
+            answer = await home.client.get("/api/v1/runs/m1/prompt/diff", params={"a": "a", "b": "b"})
+            assert time.process_time() - began_s < 5.0
+            assert answer.json()["diff"].startswith("--- a\n+++ b\n@@ ")
 
     asyncio.run(scenario())
 

@@ -167,7 +167,7 @@ def _check_scalar(item: object) -> None:
 
 LINES_MAX = 2000
 """Changed region that is compared line by line; a larger one is shown as replaced (difflib may need
-quadratic time; this many lines took 10 ms at worst)."""
+cubic time: this many lines took 0.1 s at worst, eight times as many more than a minute)."""
 
 Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
@@ -199,7 +199,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 def diff(before: Content, after: Content, *, names: tuple[str, str]) -> Diff:
     """Compare two contents; `names` head the unified diff."""
     if isinstance(before, str) and isinstance(after, str):
-        return Diff(media="text", text=_lines(before, after, names))
+        return Diff(media="text", text=line_diff(before, after, names=names))
     if media_of(before) == media_of(after) == "json":
         changes = _changes(before, after)
         return Diff(media="json", text="\n".join(map(_line, changes)), changes=tuple(changes))
@@ -240,12 +240,16 @@ class _Matcher(SequenceMatcher[str]):
         return [("equal", 0, start, 0, start), *middle, ("equal", old_end, len(old), new_end, len(new))]
 
 
-def _lines(before: str, after: str, names: tuple[str, str]) -> str:
+def line_diff(before: str, after: str, *, names: tuple[str, str], context: int = 3) -> str:
+    """Return a unified diff of two texts, with so many lines around each change; empty if they are equal.
+
+    Cost: 0.1 s at worst, whatever the texts are.
+    """
     if before == after:
         return ""
     old, new = before.split("\n"), after.split("\n")
     lines = [f"--- {names[0]}", f"+++ {names[1]}"]
-    for group in _Matcher(old, new).get_grouped_opcodes(3):
+    for group in _Matcher(old, new).get_grouped_opcodes(context):
         _, i1, _, j1, _ = group[0]
         _, _, i2, _, j2 = group[-1]
         lines.append(f"@@ -{i1 + 1},{i2 - i1} +{j1 + 1},{j2 - j1} @@")

@@ -207,7 +207,7 @@ class Artifacts:
         """
         names = (f"{check_new_id(id)}@{a}", f"{id}@{b}")
         before, after = [(await self.read(name)).content for name in names]
-        return diff(before, after, names=names)
+        return await asyncio.to_thread(diff, before, after, names=names)
 
     async def lineage(self, id: str) -> Lineage:
         """Return what an artifact came from, and what came from it as far as the caller may read that."""

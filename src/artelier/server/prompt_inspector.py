@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from difflib import unified_diff
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from artelier.app import TenantKernel
+from artelier.artifacts.content import line_diff
 from artelier.errors import NotFound
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
@@ -141,7 +142,8 @@ async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> runs.Promp
     renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
     one, two = await renderer.manifest(a), await renderer.manifest(b)
     prefix = shared_prefix(one, two)
-    text = changes(await renderer.render(a), await renderer.render(b), names=(a, b))
+    old, new = await renderer.render(a), await renderer.render(b)
+    text = await asyncio.to_thread(changes, old, new, names=(a, b))
     return runs.PromptDiff(
         a=a,
         b=b,
@@ -240,8 +242,8 @@ def readable(request: ModelRequest, *, shown: Shown = as_json) -> str:
 
 def changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str], shown: Shown = as_json) -> str:
     """A unified diff of two requests; empty if they read the same."""
-    old, new = (readable(request, shown=shown).splitlines() for request in (one, two))
-    return "\n".join(unified_diff(old, new, *names, lineterm="", n=1))
+    old, new = (readable(request, shown=shown) for request in (one, two))
+    return line_diff(old, new, names=names, context=1)
 
 
 def compare_manifests(one: Manifest, two: Manifest) -> list[dict[str, str]]:
