@@ -16,6 +16,22 @@ from tests.repository.sources import ROOT, sources
 from tests.repository.untrusted import Use, uses
 
 ALLOWED: dict[str, str] = {
+    "2,000 lines at most, in a thread": """
+        artifacts/content.py:_Matcher difflib.SequenceMatcher
+        artifacts/content.py:_Matcher.get_opcodes difflib.SequenceMatcher
+    """,
+    "one name against a list of ours or of 1,000 at most: those of another length are passed over": """
+        cli/settings/schema.py:_nearest difflib.get_close_matches
+        ports/model_params.py:check_params difflib.get_close_matches
+        tools/function.py:ToolRegistry.get difflib.get_close_matches
+        tools/skills/meta_tools.py:_unknown difflib.get_close_matches
+        world/config.py:mistake difflib.get_close_matches
+        world/genesis/file.py:_check_named difflib.get_close_matches
+        world/queries/reports.py:check_kinds difflib.get_close_matches
+    """,
+    "the server's own two cookies, 1,000 characters each": """
+        server/security/identity.py:_cookies http.cookies.SimpleCookie
+    """,
     "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
@@ -151,6 +167,8 @@ ALLOWED: dict[str, str] = {
     """,
     "in a thread, of a body or file within its bound": """
         operations/profile/draft_parser.py:_parse msgspec.json.decode
+    """,
+    "in a thread, with at most 1,000 dots a line: the square of a key's parts": """
         server/routes/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
@@ -373,6 +391,11 @@ PLANTS = [
     ("import zlib\ndef f(t):\n    return zlib.decompress(t)", "x.py:f zlib.decompress"),
     ("import ast\ndef f(t):\n    return ast.literal_eval(t)", "x.py:f ast.literal_eval"),
     ("import jsonschema\ndef f(v, s):\n    jsonschema.validate(v, s)", "x.py:f jsonschema.validate"),
+    ("import difflib\ndef f(a, b):\n    return difflib.ndiff(a, b)", "x.py:f difflib.ndiff"),
+    (
+        "from http.cookies import SimpleCookie\ndef f(t):\n    SimpleCookie(t)",
+        "x.py:f http.cookies.SimpleCookie",
+    ),
 ]
 
 

@@ -31,6 +31,7 @@ PARSERS = re.compile(
     r"|liquid\.(Environment|parse|Template|parser\.\w+)|jsonpath_rfc9535\.(JSONPathEnvironment|compile|find\w*|query)"
     r"|ast\.(parse|literal_eval)|email\.(message_from\w+|parser\.\w+|utils\.parse\w+)"
     r"|jsonschema(_rs)?(\.\w+)*|pickle\.\w+|marshal\.\w+|plistlib\.\w+"
+    r"|difflib\.\w+|http\.cookies\.\w*Cookie"
 )
 """What reads text or bytes that somebody else may have made."""
 
@@ -58,6 +59,8 @@ MODULES = {
     "plistlib",
     "jsonschema",
     "ast",
+    "difflib",
+    "http.cookies",
 }
 
 _CONSTANT = re.compile(r"_{0,2}[A-Z][A-Z0-9_]*")

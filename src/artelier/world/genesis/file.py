@@ -295,7 +295,7 @@ def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
         agents.update(one.id.replace("{n}", str(n)) for n in numbers)
     for place, ids in named if agents else ():
         if unknown := [id_ for id_ in ids if id_ not in agents]:
-            near = get_close_matches(unknown[0], agents, n=1) if len(agents) <= 10_000 else []
+            near = get_close_matches(unknown[0], agents, n=1) if len(agents) <= 1_000 else []
             raise InvalidConfig(
                 f"{shown_path(place)}: there is no such agent",
                 expected="ids of agents of this world",
