@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from artelier.server.security.program_tokens import ProgramTokens
+from artelier.server.security.users import ProgramTokens
 from tests.cli.conftest import Shell
 
 

@@ -127,8 +127,7 @@ def check_sqlite(statements: Mapping[str, str], path: Path) -> list[str]:
 
 def check_postgres(statements: Mapping[str, str], address: str) -> list[str]:
     """Return what PostgreSQL refuses."""
-    from artelier.log.postgres.connection import PostgresDatabase
-    from artelier.log.postgres.dialect import translate
+    from artelier.log.postgres.connection import PostgresDatabase, translate
 
     open_store(address, VIEWS).close()
     refused: list[str] = []

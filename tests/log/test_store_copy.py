@@ -21,8 +21,7 @@ from artelier.log.contract import Fence, LeaseRequest
 from artelier.log.places import connect_place, open_store, snapshot_place, verify_place
 from artelier.log.store_copy import copy_store
 from artelier.testing.conformance.erasing import ANA, keep_content, record
-from artelier.testing.conformance.stage import batch, stream
-from artelier.testing.conformance.view import TALLY, total
+from artelier.testing.conformance.stage import TALLY, batch, stream, total
 from artelier_lab.postgres_server import shared_server
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +126,7 @@ def test_a_copy_is_a_store_that_goes_on(way: tuple[str, str]) -> None:
 KILLED = """
 import os, signal, sys
 from artelier.log.store_copy import copy_store
-from artelier.testing.conformance.view import TALLY
+from artelier.testing.conformance.stage import TALLY
 source, target, left, resume = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "resume"
 def progress(text):
     global left

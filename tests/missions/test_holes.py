@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from artelier.errors import ModelRefusedCall
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import SteeringStore
 from tests.missions.task_stage import (
     AGENT,
     DONE,

@@ -14,7 +14,7 @@ from artelier import Limits, ModelRequest
 from artelier.app import TenantKernel
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import run_row
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import SteeringStore
 from artelier.ports.model import FREE
 from artelier.tools.built_in import ask_tool
 from tests.missions.mission_stage import (

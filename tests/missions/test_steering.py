@@ -24,8 +24,16 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.missions.membranes import Membranes
-from artelier.missions.steering_document import LEVELS, SAFETY, Steering, apply, bias, effective, level
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import (
+    LEVELS,
+    SAFETY,
+    Steering,
+    SteeringStore,
+    apply,
+    bias,
+    effective,
+    level,
+)
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, ask, billed, drive, result_of
 from tests.missions.task_stage import DONE, Actor, work

@@ -12,7 +12,7 @@ import pytest
 from artelier import ModelRequest, tool
 from artelier.errors import ToolFailed
 from artelier.missions.membranes import Membranes
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import SteeringStore
 from artelier.tools import Tool
 from tests.missions.task_stage import (
     AGENT,

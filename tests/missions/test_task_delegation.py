@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import ModelRequest
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import SteeringStore
 from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
     AGENT,

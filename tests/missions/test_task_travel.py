@@ -16,7 +16,7 @@ import pytest
 
 from artelier import Kernel, ModelRequest
 from artelier.errors import InvalidRequest, NotFound
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import SteeringStore
 from artelier.missions.task.task_runner import code_needed, drive_task
 from tests.end_to_end.test_kill_agent import kill_at
 from tests.missions import task_program

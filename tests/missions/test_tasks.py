@@ -15,7 +15,7 @@ from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, VersionConflict
 from artelier.missions.mission_agents import change_membrane
 from artelier.missions.reports import TaskDetail
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering_document import SteeringStore
 from artelier.missions.task.preview import next_prompt
 from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
 from tests.missions.task_stage import DONE, THINK, decide, play, reject, text_of, write

@@ -10,8 +10,7 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, ModelReply, Policy, tool
 from artelier.kernel.prompt.manifest import message_of_reply
-from artelier.ports.model import ChatMessage, Delta, Part, ToolCall
-from artelier.ports.reasoning import data_of
+from artelier.ports.model import ChatMessage, Delta, Part, ToolCall, data_of
 from artelier.server.prompt_inspector import readable
 from artelier.testing import ScriptedModel, tool_call
 from artelier.testing.openai_server import OpenAIServer

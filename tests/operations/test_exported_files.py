@@ -19,8 +19,7 @@ from artelier.artifacts.media.inspection import read_header
 from artelier.chat.chat_interchange import parse_chat
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.operations.lore.character_cards import card_json, chunks, read_card
-from artelier.ports.model import Part
-from artelier.ports.reasoning import reasoning_part
+from artelier.ports.model import Part, reasoning_part
 from tests.operations.chats import opened, play, requests_of
 from tests.operations.writing.files import encoded, png, text_chunk
 

@@ -139,7 +139,7 @@ ALLOWED: dict[str, str] = {
     "typed or kept by the operator: command line, settings, users": """
         ports/webhook.py:secret_key base64.b64decode
         ports/model_params.py:_value_of msgspec.json.decode
-        server/security/program_tokens.py:ProgramTokens.list msgspec.json.decode
+        server/security/users.py:ProgramTokens.list msgspec.json.decode
         tools/mcp/approvals.py:ServerApprovals._read msgspec.json.decode
         tools/mcp/configuration.py:read_servers json.loads
         cli/completion.py:_configured_database tomllib.loads
@@ -173,7 +173,7 @@ ALLOWED: dict[str, str] = {
     """,
     "cut to 1,000 characters or a header before": """
         pii/vault.py:_bytes_of base64.b64decode
-        server/mcp/resources.py:_after base64.b64decode
+        server/mcp/client_view.py:_after base64.b64decode
         server/security/login_sessions.py:Sessions.read base64.b64decode
         server/security/login_sessions.py:Sessions.read msgspec.json.decode
         server/security/users.py:_parts base64.b64decode
@@ -252,7 +252,7 @@ ALLOWED: dict[str, str] = {
         confinement.py:standing json.loads
     """,
     "stored by us, within the bounds of what stored it": """
-        agents/export_validator.py:_json msgspec.json.decode
+        agents/transfer.py:_json msgspec.json.decode
         artifacts/access.py:Access.read msgspec.json.decode
         kernel/steps/failures.py:raise_recorded msgspec.json.decode
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder
@@ -292,7 +292,7 @@ ALLOWED: dict[str, str] = {
         chat/turn/turn_inputs.py:found_from msgspec.json.decode
         server/agui/event_fold.py:_plain msgspec.json.decode
         server/agui/event_follower.py:_readable msgspec.json.decode
-        server/graph/event.py:<module> msgspec.json.Decoder
+        server/graph/records.py:<module> msgspec.json.Decoder
         server/graph/keeper.py:GraphCheckpoint.open zlib.decompress
         server/graph/records.py:<module> msgspec.msgpack.Decoder
         server/live/event_encoder.py:_without_path msgspec.json.decode

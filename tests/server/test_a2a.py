@@ -40,7 +40,7 @@ from artelier.kernel.policy import Workspaces
 from artelier.ports.media import MediaRules
 from artelier.ports.model import Price
 from artelier.server.app import create_app
-from artelier.server.security.program_tokens import ProgramTokens
+from artelier.server.security.users import ProgramTokens
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
 from artelier.tokens.media_rules import IMAGES

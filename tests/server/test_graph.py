@@ -23,10 +23,8 @@ import pytest
 from artelier import Kernel
 from artelier.log import registered
 from artelier.server.graph import keeper, records
-from artelier.server.graph.event import SeenEvent
-from artelier.server.graph.fold import fold_event
-from artelier.server.graph.keeper import TenantGraph
-from artelier.server.graph.records import Graph, encode_graph, pack_graph, unpack_piece
+from artelier.server.graph.keeper import TenantGraph, fold_event
+from artelier.server.graph.records import Graph, SeenEvent, encode_graph, pack_graph, unpack_piece
 from artelier.server.live.event_encoder import Encoder
 from artelier_lab.bench.server.goals import goal_model, work_on_goals
 from tests.repository.sources import ROOT

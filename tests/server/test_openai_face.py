@@ -20,7 +20,7 @@ from artelier import ModelReply, ToolCall
 from artelier.kernel import Policy
 from artelier.ports.media import MediaRules
 from artelier.ports.model import Price, Usage
-from artelier.server.security.program_tokens import ProgramTokens
+from artelier.server.security.users import ProgramTokens
 from artelier.testing import ScriptedMediaModel
 from artelier.tokens.media_rules import IMAGES, PDFS
 from tests.media.samples import pdf, png

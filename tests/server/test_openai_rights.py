@@ -9,8 +9,7 @@ from typing import Any
 
 from artelier.kernel import Policy
 from artelier.pii.vault import placeholders_in
-from artelier.server.security.program_tokens import ProgramTokens
-from artelier.server.security.users import Users, token_hash
+from artelier.server.security.users import ProgramTokens, Users, token_hash
 from tests.server.house import house
 from tests.server.test_personal import ANA, KEY, SEES, assert_nowhere
 

@@ -41,9 +41,8 @@ from artelier.artifacts.invocation_tree import (
 from artelier.artifacts.kinds import Kind, known_kinds, register_kind
 from artelier.artifacts.queries import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.ref import Ref
-from artelier.artifacts.space import Money, Space
 from artelier.artifacts.space_session import AccessOutcome
-from artelier.artifacts.store import Artifacts
+from artelier.artifacts.store import Artifacts, Money, Space
 from artelier.artifacts.view import artifacts_view
 from artelier.artifacts.working_state import Decided, Licence, Royalty, Stage, StoreStage, Working
 

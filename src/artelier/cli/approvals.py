@@ -13,8 +13,7 @@ import msgspec
 from artelier.app import Kernel, TenantKernel
 from artelier.cli import display
 from artelier.cli.call import CliCall
-from artelier.cli.narration.run_events import plan_lines
-from artelier.cli.narration.run_tail import Watch, tasks_below
+from artelier.cli.narration.run_events import Watch, plan_lines, tasks_below
 from artelier.errors import ArtelierError
 from artelier.kernel import find_driver
 from artelier.pii.scrubber_registry import redact_output

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from artelier.context.assembly import Section, Source, assemble, prompt_tokens, section_tokens
     from artelier.context.builder import Context, ContextBuilder, template
-    from artelier.context.compaction import CompactionStrategy, Estimator, kept_from
-    from artelier.context.summarise import MessageBlock, Wish, compact
+    from artelier.context.compaction import (
+        CompactionStrategy,
+        Estimator,
+        MessageBlock,
+        Wish,
+        compact,
+        kept_from,
+    )
     from artelier.kernel.prompt.manifest import fence
     from artelier.tokens.estimate import cut
 
@@ -36,16 +42,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MessageBlock": "artelier.context.summarise",
+    "MessageBlock": "artelier.context.compaction",
     "CompactionStrategy": "artelier.context.compaction",
     "Context": "artelier.context.builder",
     "ContextBuilder": "artelier.context.builder",
     "Estimator": "artelier.context.compaction",
     "Section": "artelier.context.assembly",
     "Source": "artelier.context.assembly",
-    "Wish": "artelier.context.summarise",
+    "Wish": "artelier.context.compaction",
     "assemble": "artelier.context.assembly",
-    "compact": "artelier.context.summarise",
+    "compact": "artelier.context.compaction",
     "cut": "artelier.tokens.estimate",
     "fence": "artelier.kernel.prompt.manifest",
     "kept_from": "artelier.context.compaction",

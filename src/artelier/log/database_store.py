@@ -36,7 +36,7 @@ from artelier.log.database import Database
 from artelier.log.event import Event, Stream
 from artelier.log.rate_table import change_turns, take_turns
 from artelier.log.rate_windows import Asked, Change, Taken
-from artelier.log.rows import contents, events, keys
+from artelier.log.rows import contents, events
 from artelier.log.rows.coordination import extend_leases
 from artelier.log.views import LISTED, dispatch, stored_versions
 from artelier.log.writer import Writer, another_process
@@ -168,12 +168,12 @@ class DatabaseStore(ABC):
         if version == self._looked_at:
             return
         self._looked_at = version
-        made, before = self._ask(keys.newest_key), self._keys_made
+        made, before = self._ask(contents.newest_key), self._keys_made
         if made == before:
             return
         self._keys_made = made
-        if before < 0 or self._ask(keys.are_keys_gone, after=before, upto=made):
-            self._keys_gone = self._ask(keys.count_gone, made=made)
+        if before < 0 or self._ask(contents.are_keys_gone, after=before, upto=made):
+            self._keys_gone = self._ask(contents.count_gone, made=made)
             self._keys_changed()
 
     def _keys_changed(self) -> None:
@@ -301,13 +301,13 @@ class DatabaseStore(ABC):
         names = () if subject is None else await self.subject_names(tenant, subject)
 
         def find_or_make(db: Database) -> tuple[int, bytes]:
-            if (row := keys.find_key(db, tenant, names)) is not None:
+            if (row := contents.find_key(db, tenant, names)) is not None:
                 return row
             erasure.check_vault_key_stands(db, self.keyring)
             stored = self.keyring.seal_key(self._entropy(SECRET_BYTES))
-            return keys.add_key(db, tenant, names[0] if names else None, stored), stored
+            return contents.add_key(db, tenant, names[0] if names else None, stored), stored
 
-        row = self._ask(keys.find_key, tenant, names)
+        row = self._ask(contents.find_key, tenant, names)
         row = await self._writer.call(find_or_make) if row is None else row
         key = self._keys[tenant, subject] = self.keyring.key(tenant, *row)
         return key
@@ -348,7 +348,7 @@ class DatabaseStore(ABC):
 
         def make(db: Database) -> list[int]:
             erasure.check_vault_key_stands(db, self.keyring)
-            return keys.add_part_keys(db, tenant, below, stored)
+            return contents.add_part_keys(db, tenant, below, stored)
 
         made = await self._writer.call(make)
         if len(made) < count:
@@ -366,18 +366,18 @@ class DatabaseStore(ABC):
     async def key_by_id(self, tenant: str, key_id: int | None) -> DataKey | None:
         if key_id is None:
             return DataKey(None, b"")
-        secret = self._ask(keys.find_secret, key_id)
+        secret = self._ask(contents.find_secret, key_id)
         return None if secret is None else self.keyring.key(tenant, key_id, secret)
 
     async def gone_key(self, tenant: str) -> int:
-        return await self._writer.call(lambda db: keys.move_counter(db, tenant))
+        return await self._writer.call(lambda db: contents.move_counter(db, tenant))
 
     async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         stored = self.keyring.seal_key(secret)
 
         def add(db: Database) -> int:
             erasure.check_vault_key_stands(db, self.keyring)
-            return keys.add_imported_key(db, tenant, stored, is_part=is_part)
+            return contents.add_imported_key(db, tenant, stored, is_part=is_part)
 
         key_id = await self._writer.call(add)
         return self.keyring.key(tenant, key_id, stored)

@@ -29,8 +29,8 @@ from artelier.log.blobs import (
 from artelier.log.database import Database
 from artelier.log.rate_windows import WINDOW_US
 from artelier.log.rows import contents, coordination, events
-from artelier.log.rows.contents import Named
-from artelier.log.rows.keys import (
+from artelier.log.rows.contents import (
+    Named,
     drop_keys,
     find_newest_wrapped,
     find_secret,

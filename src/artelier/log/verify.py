@@ -21,8 +21,7 @@ from artelier.log.database import Database
 from artelier.log.erasure import GoneKeys
 from artelier.log.event import GENESIS, commit_root, event_hash, names_messages
 from artelier.log.rows import events
-from artelier.log.rows.contents import scan_contents
-from artelier.log.rows.keys import scan_secrets
+from artelier.log.rows.contents import scan_contents, scan_secrets
 from artelier.log.views import LISTING_SINCE, fold, stored_versions
 from artelier.ports.media import media_refs
 

@@ -39,8 +39,7 @@ from artelier.log.erasure import wrap_keys
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.rate_windows import TenantTurns
 from artelier.log.rows import coordination, events
-from artelier.log.rows.contents import add_contents, add_values
-from artelier.log.rows.keys import are_keys_gone, find_secret, newest_key
+from artelier.log.rows.contents import add_contents, add_values, are_keys_gone, find_secret, newest_key
 from artelier.log.views import LIST_EVERY, LISTED, LISTING_SINCE, Dispatch, list_positions, stored_versions
 
 T = TypeVar("T")

@@ -28,8 +28,8 @@ from artelier.ports.model import (
     Price,
     ToolCall,
     Usage,
+    reasoning_text,
 )
-from artelier.ports.reasoning import reasoning_text
 
 __all__ = ["ScriptedMediaModel", "ScriptedModel", "Step", "UnexpectedCall", "tool_call"]
 

@@ -33,14 +33,20 @@ from pydantic_ai.usage import RequestUsage
 from artelier.errors import InvalidRequest
 from artelier.models.params import output_text, parse_arguments, parse_output
 from artelier.ports.media import MEDIA, has_media, medium_of
-from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolCall, Usage, sending
-from artelier.ports.reasoning import (
+from artelier.ports.model import (
     REASONING,
     TOOL_REF,
+    ChatMessage,
+    ModelReply,
+    ModelRequest,
+    Part,
+    ToolCall,
+    Usage,
     data_of,
     is_of,
     reasoning_part,
     reasoning_text,
+    sending,
     tool_ref_part,
 )
 from artelier.tokens.estimate import estimate_tokens

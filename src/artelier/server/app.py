@@ -28,7 +28,7 @@ from artelier.server.pages import PROGRAMS
 from artelier.server.security.guard import Guard
 from artelier.server.security.identity import IdentityGate
 from artelier.server.security.login_sessions import Attempts, Sessions
-from artelier.server.security.program_tokens import ProgramTokens
+from artelier.server.security.users import ProgramTokens
 from artelier.server.settings import ServerSettings
 
 LAST = (

@@ -19,8 +19,7 @@ from artelier.kernel.prompt.renderer import trust_label
 from artelier.log import stored_blob
 from artelier.missions.task.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
 from artelier.ports.media import Medium, media_in, media_line
-from artelier.ports.model import ModelRequest
-from artelier.ports.reasoning import reasoning_text
+from artelier.ports.model import ModelRequest, reasoning_text
 
 if TYPE_CHECKING:
     from artelier.server.wire import agents, runs

@@ -18,8 +18,7 @@ from artelier.log import Blob, EventData, blob_name, check_subject
 from artelier.operations import events as ev
 
 if TYPE_CHECKING:
-    from artelier.chat.file_export import ExportedFile
-    from artelier.chat.foreign_files import ForeignFile
+    from artelier.chat.foreign_files import ExportedFile, ForeignFile
     from artelier.chat.session.chat_reader import Turn
     from artelier.operations.lore.untrusted_files import Source
 
@@ -334,8 +333,7 @@ class Session(ChatTurns):
         bytes that were taken in, unless what they say was changed in the chat.
         Errors: `InvalidRequest` for another kind; `NotFound` for what the chat does not have; `AccessDenied`.
         """
-        from artelier.chat.file_export import export_file
-        from artelier.chat.foreign_files import ForeignKind
+        from artelier.chat.foreign_files import ForeignKind, export_file
 
         try:
             wanted = ForeignKind(kind)

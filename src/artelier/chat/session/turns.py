@@ -1,10 +1,16 @@
-"""The turns of a chat: asking for replies; driving, streaming and cancelling the runs that make them."""
+"""The turns of a chat: asking for replies; driving, streaming and cancelling the runs that make them.
+
+The model may also write words for the person: a draft, which is said only when the person says it. Its prompt
+is that of a turn, with its lore and state; operations do not run. It is a run of its own beside the turns,
+billed and recorded, and nothing of the chat changes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,17 +18,21 @@ import msgspec
 from artelier.artifacts.media.inspection import inspect_medium, keep_medium
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import left_unbegun
-from artelier.chat.rows.nodes import NODES_PER_EVENT, Node, run_name
+from artelier.chat.rows.nodes import NODES_PER_EVENT, Node, draft_name, draft_range, run_name
 from artelier.chat.session import settings as cs
-from artelier.chat.session.deletion import ChatDeletions
-from artelier.chat.session.edits import ATTEMPTS_MAX
+from artelier.chat.session.chat_reader import ChatReader
+from artelier.chat.session.edits import ATTEMPTS_MAX, ChatDeletions
 from artelier.chat.session.settings import StoredChatSettings
-from artelier.chat.turn.speakers import SpeakerChoice, choose, names_of
-from artelier.chat.turn.turn_config import CARD_RULES, TurnJob, chat_of
+from artelier.chat.turn.main_call import main_call
+from artelier.chat.turn.speakers import SpeakerChoice, choose, names_of, own_words
+from artelier.chat.turn.turn_config import CARD_RULES, IMPERSONATE, TurnJob, chat_of
 from artelier.chat.turn.turn_events import session_stream
+from artelier.chat.turn.turn_loop import TurnParts
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, record_keys, recorded_job
-from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
+from artelier.errors import Conflict, External, InvalidRequest, NotFound, SequenceConflict
+from artelier.kernel import run_row
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import count_between
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, DataKey
 from artelier.operations import events as ev
@@ -30,7 +40,6 @@ from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from artelier.chat.session.event_stream import RunEvent
-    from artelier.chat.session.impersonation import DraftedWords
 
 _TRIGGERS = ("generate", "regenerate", "speak", "continue", "resume")
 
@@ -108,7 +117,6 @@ class ChatTurns(ChatDeletions):
         It is a run beside the turns; operations do not run, and nothing of the chat changes.
         Errors: `External` if the model wrote nothing; as `generate`, but also while a run is at work.
         """
-        from artelier.chat.session.impersonation import draft_words
 
         checked = cs.checked_params(params) if params else {}
         return await draft_words(self, params=checked, deadline_ms=cs.deadline_ms(deadline_s))
@@ -405,3 +413,71 @@ async def drive_unbegun(desk: TenantScope, run_id: str, *, on_wait: str) -> bool
         await ChatTurns(desk, one.chat, branch=one.branch).resume(on_wait=on_wait)
         return True
     return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftedWords:
+    """What the model would have the person say."""
+
+    text: str
+    run_id: str
+    cost_microusd: int
+
+
+async def draft_words(session: ChatReader, *, params: Mapping[str, Any], deadline_ms: int) -> DraftedWords:
+    """Have the model write the person's next message. Errors: `External` if it wrote none; those of a run."""
+    desk, job = session.desk, await _job(session, params=params, deadline_ms=deadline_ms)
+    number = await count_between(session.store, desk.id, *draft_range(job.chat)) + 1
+    run_id = draft_name(job.chat, number)
+    opened = desk.run(
+        run_id,
+        model=job.model,
+        settings=job.settings(),
+        principal=f"chat:{job.chat}",
+        conversation=job.chat,
+        by=session.actor or job.principal,
+        on_wait="suspend",
+        **await record_keys(desk, run_id, chat=job.chat),
+    )
+    async with opened as run:
+        turn = await TurnParts.begin(run, job, desk=desk, sink=None)
+        prompt = await turn.parts().assemble(turn.start)
+        left_s = job.deadline_ms / 1_000 if job.deadline_ms else None
+        call, _ = await main_call(run, prompt, model=job.model, params=job.params, left_s=left_s, sink=None)
+        name = str(turn.people["user"]["name"])
+        text = own_words(call.text, name, [str(turn.people["char"]["name"]), *turn.found.members]).strip()
+        told: dict[str, Any] = {"text": text, "finish_reason": call.finish_reason}
+        if call.is_ok and text:
+            run.finish(told)
+        else:
+            run.fail(call.code or call.finish_reason, call.message or "the model wrote nothing", result=told)
+    if not call.is_ok or not text:
+        raise External(
+            f"the model wrote nothing for the person: {call.message or call.finish_reason}",
+            hint=f"See `artelier inspect {run_id}`.",
+        )
+    cost = (await run_row(session.store, desk.id, run_id)).cost
+    return DraftedWords(text=text, run_id=run_id, cost_microusd=cost)
+
+
+async def _job(session: ChatReader, *, params: Mapping[str, Any], deadline_ms: int) -> TurnJob:
+    """Return a job that ends where the branch does, and asks for the person's words."""
+    settings, branch = await session.settings(), await session.branch_row()
+    profile, ref = await cs.profile_of(session.desk, settings)
+    is_plain = profile is None or not profile.enabled
+    return TurnJob(
+        chat=session.chat_id,
+        branch=branch.name,
+        trigger=IMPERSONATE,
+        card_rules=CARD_RULES,
+        node=branch.head,
+        profile="" if is_plain else ref,
+        profile_id="" if is_plain or profile is None else profile.profile_id,
+        session_id="" if is_plain else await session.session_id(profile),
+        model=settings.model,
+        params={**settings.params, **params},
+        deadline_ms=deadline_ms or settings.deadline_ms,
+        history_max=settings.history_max,
+        principal=settings.principal,
+        speaker=names_of(settings.group)[0] if settings.group else "",
+    )

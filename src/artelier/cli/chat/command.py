@@ -1,12 +1,13 @@
-"""`artelier chat`: the command and its greeting."""
+""""""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from artelier.cli import display, exit_codes
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall, fresh_id
 from artelier.cli.chat.chat_options import ChatOptions, open_chat
@@ -91,8 +92,6 @@ async def chat(
     line.
     """
     if list_:
-        from artelier.cli.chat.listing import list_chats
-
         return await list_chats(call)
 
     wish = ChatOptions(
@@ -153,3 +152,40 @@ async def _greet(talk: Talk, *, is_new: bool) -> None:
     talk.screen.note(f"{new} {session.chat_id}: {settings.model}{about}; /help helps", "bold")
     for turn in await session.turns(limit=1):
         await show_turn(talk, turn)
+
+
+CHATS_MAX = 10_000
+"""Looked at; of more, those after it in the alphabet are not listed, which is said."""
+
+
+async def list_chats(call: CliCall) -> int:
+    """Chats with their branches and newest turn, the one that changed last first. Errors: `NotFound`."""
+    from artelier.chat.queries.chats import newest_turn
+
+    items: list[dict[str, Any]] = []
+    async with call.kernel() as kernel:
+        desk = kernel.for_tenant(call.tenant)
+        after: str | None = ""
+        while after is not None and len(items) < CHATS_MAX:
+            page = await desk.chats(after=after or None, limit=1_000)
+            after = page["next"]
+            for one in page["items"]:
+                items.append({**one, "turn": await newest_turn(desk.services.store, desk.id, one["chat_id"])})
+    items.sort(key=lambda one: (-one["changed_us"], one["chat_id"]))
+    if call.as_json:
+        call.screen.json({"items": items, "next": after})
+        return exit_codes.COMPLETED
+    rows = [
+        (
+            one["chat_id"],
+            display.line(one["title"], chars_max=40) + (" (archived)" if one["archived"] else ""),
+            one["branches"],
+            one["turn"],
+            display.moment(one["changed_us"]),
+        )
+        for one in items
+    ]
+    call.screen.table(("chat", "title", ">branches", ">turn", "changed"), rows, empty="no chats")
+    if after is not None:
+        call.screen.note(f"only the first {CHATS_MAX:,} by name")
+    return exit_codes.COMPLETED

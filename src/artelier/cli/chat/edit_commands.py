@@ -13,7 +13,7 @@ from artelier.errors import InvalidRequest
 from artelier.money import format_usd
 
 if TYPE_CHECKING:
-    from artelier.chat.session.deletion import Deleted
+    from artelier.chat.session.edits import Deleted
     from artelier.cli.chat.conversation import Talk
 
 

@@ -98,7 +98,7 @@ async def _serve(
     import secrets
 
     from artelier.server.mcp import Face, serve_http, serve_stdio
-    from artelier.server.security.program_tokens import ProgramTokens, tokens_file
+    from artelier.server.security.users import ProgramTokens, tokens_file
 
     face = Face(
         kernel,

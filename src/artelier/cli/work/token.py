@@ -13,7 +13,7 @@ from artelier.errors import InvalidRequest
 from artelier.log.places import file_beside
 
 if TYPE_CHECKING:
-    from artelier.server.security.program_tokens import ProgramTokens
+    from artelier.server.security.users import ProgramTokens
 
 app = group(
     "token",
@@ -62,7 +62,7 @@ def revoke(call: CliCall, name: Name) -> None:
 
 
 def _tokens(call: CliCall) -> ProgramTokens:
-    from artelier.server.security.program_tokens import ProgramTokens, tokens_file
+    from artelier.server.security.users import ProgramTokens, tokens_file
 
     database = file_beside(call.database)
     if database == ":memory:":

@@ -145,8 +145,7 @@ async def up(
 
 
 def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSettings:
-    from artelier.server.security.program_tokens import tokens_file
-    from artelier.server.security.users import Users
+    from artelier.server.security.users import Users, tokens_file
     from artelier.server.settings import ServerSettings
 
     users = Users.load(auth) if auth else None

@@ -35,8 +35,18 @@ from artelier.artifacts.media.inspection import KeptMedium, inspect_medium, keep
 from artelier.errors import InvalidRequest
 from artelier.kernel.run.context import RunCore
 from artelier.models.params import parse_arguments
-from artelier.ports.model import ChatMessage, ModelReply, Part, ToolCall, ToolSchema
-from artelier.ports.reasoning import REASONING, TOOL_REF, data_of, reasoning_part, tool_ref_part
+from artelier.ports.model import (
+    REASONING,
+    TOOL_REF,
+    ChatMessage,
+    ModelReply,
+    Part,
+    ToolCall,
+    ToolSchema,
+    data_of,
+    reasoning_part,
+    tool_ref_part,
+)
 
 _PARAMS: Mapping[str, str] = {
     "max_tokens": "max_output_tokens",

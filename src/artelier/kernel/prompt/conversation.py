@@ -22,8 +22,7 @@ from artelier.kernel.prompt.request import MessageMeter
 from artelier.kernel.run.status import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.media import has_media, media_in
-from artelier.ports.model import ChatMessage, message_from
-from artelier.ports.reasoning import reasoning_text
+from artelier.ports.model import ChatMessage, message_from, reasoning_text
 from artelier.tokens import estimate_tokens
 from artelier.tokens.media_rules import estimate_media_tokens
 

@@ -12,8 +12,7 @@ from typing import Any, Literal, cast
 
 from artelier.errors import CorruptStore, ToolFailed
 from artelier.ports.media import Medium
-from artelier.ports.model import ModelReply, ToolCall, Usage
-from artelier.ports.reasoning import reasoning_text
+from artelier.ports.model import ModelReply, ToolCall, Usage, reasoning_text
 
 # --------------------------------------------------------------------------- status
 # The status of a run: one enum that knows its successors, and the one place where a drive sets it.

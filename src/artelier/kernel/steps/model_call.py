@@ -42,6 +42,8 @@ from artelier.kernel.steps.step_keys import with_call_ids
 from artelier.kernel.steps.structured_output import Fitted, fit_reply
 from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.model import (
+    REASONING,
+    TOOL_REF,
     ModelPort,
     ModelReply,
     ModelRequest,
@@ -49,9 +51,11 @@ from artelier.ports.model import (
     Sending,
     ToolSchema,
     Usage,
+    reasoning_text,
     sending,
+    with_seals,
+    without_seals,
 )
-from artelier.ports.reasoning import REASONING, TOOL_REF, reasoning_text, with_seals, without_seals
 from artelier.ports.telemetry import ModelSpan, RespondedSpan, ResponseFacts
 from artelier.tokens import estimate_tokens
 

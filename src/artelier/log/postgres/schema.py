@@ -13,8 +13,7 @@ import psycopg
 from artelier.errors import CorruptStore, NewerSchema, StoreUnavailable
 from artelier.log import views as log_views
 from artelier.log.contract import Row, View
-from artelier.log.postgres.connection import SCHEMA, PostgresDatabase, store_error
-from artelier.log.postgres.dialect import FUNCTIONS
+from artelier.log.postgres.connection import FUNCTIONS, SCHEMA, PostgresDatabase, store_error
 
 MARK = "an Artelier store"
 """The comment on the schema of a store: another schema of its name is nobody's to change."""

@@ -1,20 +1,24 @@
 """The store on PostgreSQL: one order for the whole database, which a writer holds until its commit.
 
 Any number of processes on any machine may open one database. Each has three connections: one that writes, one
-that reads, and one that is told of others' commits (`listener.py`). What a store does with rows is in
-`log/database_store.py`.
+that reads, and one that is told of others' commits. The last saves waiting for the next look, and nothing
+depends on it: a process that is told nothing looks ten times a second, as it does over a file. What a store
+does with rows is in `log/database_store.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple
 
 import psycopg
 
-from artelier.errors import NotFound
+from artelier.errors import ArtelierError, NotFound
 from artelier.ids import fresh_secret
 from artelier.log import erasure
 from artelier.log import views as log_views
@@ -22,11 +26,79 @@ from artelier.log.blobs import Keyring, Sealer
 from artelier.log.contract import FaultHook, Report, Row, View
 from artelier.log.database import Database
 from artelier.log.database_store import DatabaseStore
-from artelier.log.postgres.connection import PostgresDatabase, connect, label_of, parse_address, store_error
-from artelier.log.postgres.listener import CommitListener
+from artelier.log.postgres.connection import (
+    COMMITTED,
+    PostgresDatabase,
+    connect,
+    label_of,
+    parse_address,
+    store_error,
+)
 from artelier.log.postgres.schema import SCHEMA_VERSION, prepare, read_version
 from artelier.log.sqlite.verify import open_scratch
 from artelier.log.verify import check_rows, note_damage
+
+COALESCED_MS = 20
+"""Notices of this long are one: a busy database commits hundreds of times a second."""
+
+AGAIN_MS = 1_000
+"""The time until another connection is tried after one was cut."""
+
+
+class CommitListener:
+    """A thread that calls `on_notice` with the server processes that have committed, until it is closed.
+
+    It connects by itself, and again when the connection is cut. After each connection `on_notice` gets an
+    empty set: what was committed before is told to nobody.
+    """
+
+    def __init__(self, parameters: dict[str, str], on_notice: Callable[[set[int]], None]) -> None:
+        self._parameters = parameters
+        self._on_notice = on_notice
+        self._end, self._ending = os.pipe()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._work, name="artelier-listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and its connection. In a fork, where there is no thread, nothing is done."""
+        if self._pid != os.getpid():
+            return
+        os.close(self._ending)
+        self._thread.join()
+        os.close(self._end)
+
+    def _work(self) -> None:
+        while True:
+            with suppress(psycopg.Error, ArtelierError, OSError), closing(connect(self._parameters)) as db:
+                db.execute(f"LISTEN {COMMITTED}".encode())
+                self._on_notice(set())
+                while not self._is_ended(db.fileno()):
+                    if processes := _take_notices(db):
+                        self._on_notice(processes)
+                    if self._is_ended(timeout_ms=COALESCED_MS):
+                        return
+                return
+            if self._is_ended(timeout_ms=AGAIN_MS):
+                return
+
+    def _is_ended(self, file: int | None = None, *, timeout_ms: int | None = None) -> bool:
+        """Wait for the end, for something to read from a file, or for a time. Returns True at the end."""
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN | select.POLLHUP)
+        if file is not None:
+            poll.register(file, select.POLLIN)
+        return any(ready == self._end for ready, _ in poll.poll(timeout_ms))
+
+
+def _take_notices(db: psycopg.Connection[Row]) -> set[int]:
+    """Return the server processes of the notices that have come. Errors: `OperationalError` if it is cut."""
+    db.pgconn.consume_input()
+    processes: set[int] = set()
+    while (notice := db.pgconn.notifies()) is not None:
+        processes.add(notice.be_pid)
+    return processes
+
 
 SHREDDED = ("blobs", "keys", "vault")
 """Tables that erased content was in."""

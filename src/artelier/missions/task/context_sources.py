@@ -23,8 +23,7 @@ from artelier.ledger.queries import scope_limits
 from artelier.memory.queries import agent_of
 from artelier.missions.queries import task_end
 from artelier.missions.status import TaskStatus
-from artelier.missions.steering_document import Steering
-from artelier.missions.steering_store import steering_at
+from artelier.missions.steering_document import Steering, steering_at
 from artelier.missions.task.loop_state import TaskJob, TaskState, id_of
 from artelier.tokens import estimate_tokens
 

@@ -36,8 +36,7 @@ from artelier.missions.task.loop_state import (
     failed_by,
     id_of,
 )
-from artelier.missions.task.number_sources import ToolStatement
-from artelier.missions.task.output_lint import RULES, Grounds, Judged, OutputFault
+from artelier.missions.task.output_lint import RULES, Grounds, Judged, OutputFault, ToolStatement
 from artelier.missions.view import REJECTED
 from artelier.ports.media import medium_of
 from artelier.ports.model import ModelReply, Part

@@ -8,9 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from artelier.server.graph.event import SeenEvent, record, string, strings
 from artelier.server.graph.fold_runs import link
-from artelier.server.graph.records import Graph, GraphArtifact, GraphMembrane, id_of, mission_of, short_name
+from artelier.server.graph.records import (
+    Graph,
+    GraphArtifact,
+    GraphMembrane,
+    SeenEvent,
+    id_of,
+    mission_of,
+    record,
+    short_name,
+    string,
+    strings,
+)
 
 _GROUP = "membrane:"
 

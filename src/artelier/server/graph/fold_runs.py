@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from artelier.kernel.run.status import FINAL
-from artelier.server.graph.event import SeenEvent, record
 from artelier.server.graph.records import (
     RUN_STATUSES,
     FailedTry,
@@ -17,8 +16,10 @@ from artelier.server.graph.records import (
     GraphApproval,
     GraphEdge,
     GraphRun,
+    SeenEvent,
     Spend,
     id_of,
+    record,
 )
 
 Fold = Callable[[Graph, SeenEvent], None]

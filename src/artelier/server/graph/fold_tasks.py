@@ -13,7 +13,6 @@ from typing import Any
 from artelier.missions.status import status_of
 from artelier.missions.task.loop_state import GOES_ON
 from artelier.missions.view import ACCEPTED, DEPENDENCY_FAILED, REJECTED
-from artelier.server.graph.event import SeenEvent
 from artelier.server.graph.fold_runs import is_open, link
 from artelier.server.graph.records import (
     Graph,
@@ -21,6 +20,7 @@ from artelier.server.graph.records import (
     GraphMission,
     GraphTask,
     IterationMark,
+    SeenEvent,
     id_of,
     mission_of,
 )

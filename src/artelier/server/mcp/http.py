@@ -19,7 +19,7 @@ from artelier.server.mcp.client_view import Face
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from artelier.server.security.program_tokens import ProgramTokens
+    from artelier.server.security.users import ProgramTokens
 
 HOST = "127.0.0.1"
 PATH = "/mcp"

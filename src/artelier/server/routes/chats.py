@@ -15,8 +15,7 @@ from fastapi import Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from artelier.chat.chat_interchange import export_jsonl
-from artelier.chat.file_export import read_portrait
-from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file
+from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file, read_portrait
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, Conflict, NotFound

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from artelier.errors import InvalidConfig
 from artelier.server.security.login_sessions import COOKIE_CHARS_MAX, LoginSession, Sessions
-from artelier.server.security.program_tokens import ProgramTokens
-from artelier.server.security.users import ROLES, Role, User, Users
+from artelier.server.security.users import ROLES, ProgramTokens, Role, User, Users
 
 LOCAL_STAMP = hashlib.sha256(b"artelier local").digest()
 """In place of a password's, where one person has the machine to themselves."""

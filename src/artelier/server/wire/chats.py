@@ -8,11 +8,10 @@ from pydantic import Field
 
 from artelier.chat.chat_file import ChatFileContents
 from artelier.chat.queries.chats import BranchReport, SessionReport
-from artelier.chat.session.deletion import Deleted
-from artelier.chat.session.edits import Found
-from artelier.chat.session.impersonation import DraftedWords
+from artelier.chat.session.edits import Deleted, Found
 from artelier.chat.session.operation_trial import OperationTrial
 from artelier.chat.session.settings import QuickReply, StoredChatSettings
+from artelier.chat.session.turns import DraftedWords
 from artelier.operations.kinds.contract import Problem
 from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
 

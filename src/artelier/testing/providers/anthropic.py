@@ -22,19 +22,17 @@ from artelier.testing.providers.billing import (
     Json,
     PromptCache,
     Refusal,
-    StrictProvider,
-    content_bytes,
-    objects,
-    server_sent,
-    sign,
-    tokens_of,
-)
-from artelier.testing.providers.media import (
     SentMedium,
+    StrictProvider,
     area_tokens,
     check_papers,
     check_pictures,
+    content_bytes,
+    objects,
     sent_medium,
+    server_sent,
+    sign,
+    tokens_of,
 )
 
 MARKS_MAX = 4

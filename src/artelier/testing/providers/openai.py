@@ -24,13 +24,16 @@ from artelier.testing.providers.billing import (
     PromptCache,
     Refusal,
     StrictProvider,
+    check_papers,
+    check_pictures,
     content_bytes,
+    medium_of_url,
     objects,
     server_sent,
     sign,
+    tile_tokens,
     tokens_of,
 )
-from artelier.testing.providers.media import check_papers, check_pictures, medium_of_url, tile_tokens
 
 IMAGE_BYTES_MAX = 50 * 1024 * 1024
 IMAGE_PIXELS_MAX = 65_535

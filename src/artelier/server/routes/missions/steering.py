@@ -10,8 +10,7 @@ from fastapi import Query
 from artelier.artifacts.queries import Written, find_written
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.missions.steering_document import Steering, bias
-from artelier.missions.steering_store import SUFFIX, SteeringStore
+from artelier.missions.steering_document import SUFFIX, Steering, SteeringStore, bias
 from artelier.missions.task.preview import upcoming
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
