@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -14,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from artelier.app import Kernel
+from artelier.atomic_file import replace_file
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.cli import exit_codes
 from artelier.cli.approvals import ApprovalDesk
 from artelier.cli.call import CliCall
 from artelier.cli.next_steps import goal_of, next_steps, standing
 from artelier.cli.work.sigterm import end_on_sigterm
-from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.money import format_usd
@@ -130,23 +128,10 @@ def _plain_name(run_id: str, *, chars_max: int) -> str:
     return f"{name[: chars_max - 9]}-{sha256(run_id.encode()).hexdigest()[:8]}"
 
 
-def write_report(file: Path, text: str) -> None:
+def write_report(path: Path, text: str) -> None:
     """Put a text in place at once. Errors: `StoreUnavailable` if the file cannot be written."""
-    draft: str | None = None
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=".artelier-")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text if text.endswith("\n") else f"{text}\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(draft, 0o644)
-        os.replace(draft, file)
-    except OSError as error:
-        if draft is not None and os.path.exists(draft):
-            os.unlink(draft)
-        raise StoreUnavailable(
-            f"the report cannot be written: {error.strerror}",
-            got=str(file),
-            hint="The run is complete; name another file with --out and resume it.",
-        ) from None
+    hint = "The run is complete; name another file with --out and resume it."
+    with replace_file(
+        path, "the report cannot be written", hint=hint, is_shared=True, makes_folder=True
+    ) as file:
+        file.write((text if text.endswith("\n") else f"{text}\n").encode())

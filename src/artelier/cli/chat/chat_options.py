@@ -6,16 +6,16 @@ import io
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artelier.atomic_file import replace_file
 from artelier.cli.call import CliCall
 from artelier.cli.display import count
 from artelier.cli.screen import Screen
-from artelier.errors import InvalidRequest, NotFound, StoreUnavailable
+from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -265,19 +265,8 @@ async def write_turns(session: Session, file: str) -> int:
 
 def write_file(name: str, content: bytes) -> None:
     """Write a file whole or not at all. Errors: `StoreUnavailable`."""
-    file = Path(name)
-    draft: str | None = None
-    try:
-        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=".artelier-")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, file)
-    except OSError as error:
-        if draft is not None and os.path.exists(draft):
-            os.unlink(draft)
-        raise StoreUnavailable(f"the file cannot be written: {error.strerror}", got=str(file)) from None
+    with replace_file(Path(name), "the file cannot be written") as file:
+        file.write(content)
 
 
 # The table of slash commands: names, usage, and the functions that register themselves.

@@ -9,15 +9,13 @@ Writing a checked file to the log: one batch whose events keep their hashes and 
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 import msgspec
 
+from artelier.atomic_file import replace_file
 from artelier.errors import ArtelierError, Conflict, InvalidExport, SequenceConflict, StoreUnavailable
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
@@ -292,7 +290,11 @@ async def write_file(
     """
     services, streams = parts[0]
     tenant = header.tenant
-    with _replacing(Path(path)) as file, ArchiveWriter(file) as writer:
+    hint = "Check the path, its rights and the disk."
+    with (
+        replace_file(Path(path), "the export cannot be written", hint=hint) as file,
+        ArchiveWriter(file) as writer,
+    ):
         packers = [Packer(services, tenant, writer, belongings=belongings)]
         for part in parts[1:]:
             packers.append(Packer(part.services, tenant, writer, belongings=belongings, beside=packers[0]))
@@ -311,34 +313,6 @@ async def write_file(
             belongings.end()
         digest = writer.close()
     return WrittenExport(tuple(runs), writer.events, writer.blobs, digest)
-
-
-@contextmanager
-def _replacing(path: Path) -> Generator[BinaryIO]:
-    """A file that takes its place when it is complete and on disk; only its owner may read it."""
-    try:
-        handle, scratch = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
-    except (OSError, ValueError) as error:
-        raise _unwritable(error, path) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except OSError as error:
-        raise _unwritable(error, path) from error
-    finally:
-        Path(scratch).unlink(missing_ok=True)
-
-
-def _unwritable(error: OSError | ValueError, path: Path) -> StoreUnavailable:
-    why = error.strerror if isinstance(error, OSError) else None
-    return StoreUnavailable(
-        f"the export cannot be written: {why or error}",
-        got=repr(str(path))[:200],
-        hint="Check the path, its rights and the disk.",
-    )
 
 
 # Import

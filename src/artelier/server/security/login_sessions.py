@@ -9,7 +9,6 @@ import hmac
 import ipaddress
 import os
 import secrets
-import tempfile
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from artelier.atomic_file import replace_file
 from artelier.clock import Clock
 from artelier.errors import StoreUnavailable
 from artelier.server.errors import TooManyAttempts
@@ -262,19 +262,9 @@ class Sessions:
 
     def _save(self, kept: _SessionFile) -> None:
         """Put the file in place at once; only its owner may read it."""
-        if self._file is None:
-            return
-        try:
-            handle, draft = tempfile.mkstemp(dir=self._file.parent, prefix=".session-")
-            with os.fdopen(handle, "wb") as stream:  # mkstemp made it 0600
-                stream.write(msgspec.json.encode(kept))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(draft, self._file)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"the file of the session key cannot be written: {error.strerror}", got=str(self._file)
-            ) from None
+        if self._file is not None:
+            with replace_file(self._file, "the file of the session key cannot be written") as file:
+                file.write(msgspec.json.encode(kept))
 
 
 def _ahead(times: dict[str, int], now_us: int) -> dict[str, int]:

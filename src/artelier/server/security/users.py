@@ -19,7 +19,6 @@ import hmac
 import os
 import re
 import secrets
-import tempfile
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.errors import ArtelierError, InvalidConfig, InvalidRequest, NotFound, StoreUnavailable
+from artelier.atomic_file import replace_file
+from artelier.errors import ArtelierError, InvalidConfig, InvalidRequest, NotFound
 from artelier.ids import check_tenant
 
 Role = Literal["viewer", "operator", "admin"]
@@ -312,11 +312,5 @@ class ProgramTokens:
         self._write(kept)
 
     def _write(self, tokens: list[ProgramToken]) -> None:
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            handle, place = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.encode(tokens))
-            os.replace(place, self._file)
-        except OSError as error:
-            raise StoreUnavailable(f"a token cannot be kept: {error.strerror}", got=str(self._file)) from None
+        with replace_file(self._file, "a token cannot be kept", makes_folder=True) as file:
+            file.write(msgspec.json.encode(tokens))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from artelier.errors import InvalidConfig, StoreUnavailable
+from artelier.atomic_file import replace_file
+from artelier.errors import InvalidConfig
 from artelier.tools.mcp.configuration import ServerEntry
 
 FILE = "mcp_approvals.json"
@@ -70,22 +70,11 @@ class ServerApprovals:
         }
         kept[entry.digest(self._directory)] = _ServerApproval(name=entry.name, directory=str(self._directory))
         raw = json.dumps(msgspec.to_builtins(_ServerApprovalFile(approved=kept)), indent=1).encode()
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=FILE)  # only its owner reads it
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(raw)
-                os.replace(name, self._file)
-            except OSError:
-                os.unlink(name)
-                raise
-        except OSError as error:
-            raise StoreUnavailable(
-                f"an approval of an MCP server cannot be kept: {error.strerror}",
-                got=str(self._file),
-                hint="Set XDG_STATE_HOME to a folder that can be written.",
-            ) from None
+        hint = "Set XDG_STATE_HOME to a folder that can be written."
+        with replace_file(
+            self._file, "an approval of an MCP server cannot be kept", hint=hint, makes_folder=True
+        ) as file:  # only its owner reads it
+            file.write(raw)
 
     def _is_about(self, approval: _ServerApproval, entry: ServerEntry) -> bool:
         return approval.name == entry.name and approval.directory == str(self._directory)

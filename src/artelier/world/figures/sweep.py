@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from typing import Any, cast
 import msgspec
 from msgspec import inspect
 
-from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound, StoreUnavailable
+from artelier.atomic_file import replace_file
+from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound
 from artelier.ids import VERSION
 from artelier.ledger.queries import account_balance
 from artelier.tools.worker.queries import literal
@@ -410,22 +410,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> by
         return target.read_bytes()
 
 
-def _put(file: Path, data: bytes) -> None:
-    """Put a file in place at once."""
-    draft: str | None = None
-    try:
-        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=".artelier-")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(draft, 0o644)
-        os.replace(draft, file)
-    except OSError as error:
-        if draft is not None and os.path.exists(draft):
-            os.unlink(draft)
-        raise StoreUnavailable(
-            f"the file cannot be written: {error.strerror}",
-            got=str(file),
-            hint="Name another one, or make room; what is done stays.",
-        ) from None
+def _put(path: Path, data: bytes) -> None:
+    hint = "Name another one, or make room; what is done stays."
+    with replace_file(path, "the file cannot be written", hint=hint, is_shared=True) as file:
+        file.write(data)
