@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.cli import display
+from artelier.cli.display import Screen
 from artelier.cli.exit_codes import text_of
-from artelier.cli.screen import Screen
 from tests.cli.conftest import Shell
 from tests.cli.terminal import on_terminal
 

@@ -25,7 +25,7 @@ from artelier.integrations.pydantic_ai import Durable, current_call
 from artelier.models.scripted import ScriptedMediaModel, ScriptedModel, tool_call
 from artelier.ports.media import MediaRules
 from artelier.ports.model import ModelReply, ModelRequest, reasoning_part
-from artelier.tokens.media_rules import IMAGES
+from artelier.tokens.estimate import IMAGES
 from artelier.tools import tool
 from tests.media.samples import png
 

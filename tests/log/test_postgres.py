@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from artelier.app import VIEWS
-from artelier.cli.doctor.checks import check_server
+from artelier.cli.doctor import check_server
 from artelier.errors import (
     ArtelierError,
     CorruptStore,
@@ -33,7 +33,8 @@ from artelier.errors import (
 from artelier.log import Draft, Store, StreamAppend
 from artelier.log.contract import Batch
 from artelier.log.places import label_of, open_store, verify_place
-from artelier.testing.conformance.stage import TALLY, Noted, batch, stream, total
+from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_server import PostgresServer, shared_server
 
 if TYPE_CHECKING:

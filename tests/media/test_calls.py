@@ -28,7 +28,7 @@ from artelier.log import blob_name
 from artelier.ports.media import MediaRules, media_in
 from artelier.ports.model import Part, Price
 from artelier.testing import ScriptedMediaModel, ScriptedModel
-from artelier.tokens.media_rules import IMAGES, PDFS
+from artelier.tokens.estimate import IMAGES, PDFS
 from tests.kernel.stage import events, open_kernel, play
 from tests.media.samples import pdf, png
 

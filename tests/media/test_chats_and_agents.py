@@ -15,7 +15,7 @@ from artelier import AutonomousAgent, Kernel, Session
 from artelier.errors import InvalidRequest
 from artelier.ports.media import MediaRules, media_in
 from artelier.testing import ScriptedMediaModel
-from artelier.tokens.media_rules import IMAGES, PDFS
+from artelier.tokens.estimate import IMAGES, PDFS
 from tests.cli.conftest import Provider, Shell
 from tests.cli.conftest import provider as provider
 from tests.cli.conftest import shell as shell

@@ -13,7 +13,7 @@ from artelier import AutonomousAgent, Kernel, ModelRequest, Policy, tool
 from artelier.ids import OPERATOR
 from artelier.ports.media import MediaRules, media_in
 from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
-from artelier.tokens.media_rules import IMAGES, PDFS
+from artelier.tokens.estimate import IMAGES, PDFS
 from artelier.tools.mcp import McpServer
 from tests.media.samples import pdf, png, wav
 from tests.missions.mission_stage import MISSION, launched, opened, planned, replayed

@@ -12,7 +12,7 @@ from artelier import ModelRequest
 from artelier.errors import ArtelierError, InvalidRequest, MediaNotTaken, NotFound
 from artelier.ports.media import ATTACHMENTS_MAX, MediaRules, media_in
 from artelier.testing import ScriptedMediaModel, ScriptedModel
-from artelier.tokens.media_rules import IMAGES, PDFS
+from artelier.tokens.estimate import IMAGES, PDFS
 from tests.media.samples import pdf, png
 from tests.missions.mission_stage import LINE, MISSION, Team, launched, opened, planned, replayed, statuses
 from tests.missions.task_stage import approve, play

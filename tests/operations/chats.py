@@ -11,7 +11,7 @@ from artelier import Kernel, ModelRequest
 from artelier.app import TenantKernel
 from artelier.chat import Session
 from artelier.chat.queries import chats, tree
-from artelier.chat.rows.nodes import run_name
+from artelier.chat.rows import run_name
 from artelier.chat.turn.turn_events import session_stream
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import encode_json

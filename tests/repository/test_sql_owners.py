@@ -128,7 +128,7 @@ def test_a_planted_statement_in_an_algorithm_is_found(tmp_path: Path) -> None:
 ENGINE = re.compile(r"\b(?:sqlite3|lastrowid|SqliteStore|artelier\.log\.sqlite)\b")
 KNOWS_THE_ENGINE = {
     "artelier/cli/completion.py": "reads names without the 100 ms of opening a kernel",
-    "artelier/cli/doctor/command.py": "says which SQLite is here",
+    "artelier/cli/doctor.py": "says which SQLite is here",
     "artelier/memory/sqlite.py": "is a file of memories, by name",
     "artelier/tools/worker/tables.py": "reads SQLite files of people",
 }

@@ -140,7 +140,7 @@ ALLOWED: dict[str, str] = {
         ports/webhook.py:secret_key base64.b64decode
         ports/model_params.py:_value_of msgspec.json.decode
         server/security/users.py:ProgramTokens.list msgspec.json.decode
-        tools/mcp/approvals.py:ServerApprovals._read msgspec.json.decode
+        tools/mcp/configuration.py:ServerApprovals._read msgspec.json.decode
         tools/mcp/configuration.py:read_servers json.loads
         cli/completion.py:_configured_database tomllib.loads
         plugins.py:own_members tomllib.loads
@@ -148,7 +148,7 @@ ALLOWED: dict[str, str] = {
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
         cli/chat/settings_commands.py:_change msgspec.json.decode
-        cli/doctor/checks.py:_skew_s email.utils.parsedate_to_datetime
+        cli/doctor.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parse tomllib.loads
         cli/settings/file.py:sources tomllib.loads
@@ -288,7 +288,7 @@ ALLOWED: dict[str, str] = {
         chat/chat_file.py:_is_text msgspec.json.decode
         chat/chat_file.py:_is_json msgspec.json.decode
         chat/session/settings.py:_json msgspec.json.decode
-        chat/rows/nodes.py:<module> msgspec.json.Decoder
+        chat/rows.py:<module> msgspec.json.Decoder
         chat/turn/turn_inputs.py:found_from msgspec.json.decode
         server/agui/event_fold.py:_plain msgspec.json.decode
         server/agui/event_follower.py:_readable msgspec.json.decode
@@ -306,7 +306,7 @@ ALLOWED: dict[str, str] = {
         world/tick/tick_context.py:read_preview msgspec.json.decode
         world/queries/worlds.py:checkpoint_before msgspec.json.decode
         world/queries/reports.py:_say_settings msgspec.json.decode
-        world/services/builtin.py:_config msgspec.json.decode
+        world/services.py:_config msgspec.json.decode
         world/tick/agent_facts.py:<module> msgspec.json.Decoder
         world/history/transfer.py:SocietyCheck.content msgspec.json.decode
         world/tick/world_state.py:WorldStage.asks_consent msgspec.json.decode

@@ -43,7 +43,7 @@ from artelier.server.app import create_app
 from artelier.server.security.users import ProgramTokens
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
-from artelier.tokens.media_rules import IMAGES
+from artelier.tokens.estimate import IMAGES
 from artelier.tools import tool
 from tests.media.samples import png
 from tests.server.house import House, on_a_port, until

@@ -11,7 +11,7 @@ from artelier.errors import ProviderUnavailable
 from artelier.kernel import Policy
 from artelier.models import openai_compatible
 from artelier.ports.model import FREE, ModelReply, ModelRequest
-from artelier.server.live.calls_at_work import calls_at_work
+from artelier.server.wire.runs import calls_at_work
 from artelier.testing import ManualClock
 from artelier.testing.faults import Slow
 from artelier.testing.openai_server import OpenAIServer

@@ -22,7 +22,7 @@ from artelier.ports.media import MediaRules
 from artelier.ports.model import Price, Usage
 from artelier.server.security.users import ProgramTokens
 from artelier.testing import ScriptedMediaModel
-from artelier.tokens.media_rules import IMAGES, PDFS
+from artelier.tokens.estimate import IMAGES, PDFS
 from tests.media.samples import pdf, png
 from tests.server.house import House, house, on_a_port
 

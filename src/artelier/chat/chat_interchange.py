@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.chat.rows.nodes import VARIANTS_MAX
+from artelier.chat.rows import VARIANTS_MAX
 from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, checked_text
 from artelier.errors import InvalidRequest

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from artelier.chat.rows import edits, nodes
-from artelier.chat.rows.nodes import (
+from artelier.chat import rows
+from artelier.chat.rows import (
     BRANCHES_MAX,
     ENDS,
     MAIN,
@@ -64,7 +64,7 @@ operations_view = View(
             trigger TEXT NOT NULL, job TEXT NOT NULL, made INTEGER NOT NULL, origin TEXT NOT NULL,
             n INTEGER NOT NULL, at_us INTEGER NOT NULL, PRIMARY KEY(chat, name)) STRICT, WITHOUT ROWID""",
         "CREATE INDEX chat_branches_by_head ON chat_branches(chat, head)",
-        *nodes.SCHEMA,
+        *rows.SCHEMA,
         # Which session of a profile a branch works with, if it is not the profile's own.
         """CREATE TABLE chat_sessions(
             chat INTEGER NOT NULL, branch TEXT NOT NULL, profile TEXT NOT NULL,
@@ -130,7 +130,7 @@ def _branch_made(event: Applied, tx: Tx) -> None:
     data = cast(ev.BranchMade, event.data)
     branch_of(event, tx, data.origin)
     if data.node:
-        check_settled(event, tx, nodes.load(tx, event, data.node))
+        check_settled(event, tx, rows.load(tx, event, data.node))
     if tx.one("SELECT 1 FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch)):
         raise ChatConflict(
             f"chat {event.stream.id!r} has a branch {data.branch!r} already",
@@ -154,7 +154,7 @@ def _head_moved(event: Applied, tx: Tx) -> None:
     data = cast(ev.BranchRewound | ev.VariantSelected, event.data)
     check_free(event, tx, branch_of(event, tx, data.branch))
     if data.node or isinstance(data, ev.VariantSelected):
-        check_settled(event, tx, nodes.load(tx, event, data.node))
+        check_settled(event, tx, rows.load(tx, event, data.node))
     move(event, tx, data.branch, head=data.node)
 
 
@@ -187,13 +187,13 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
             raise ChatConflict(
                 f"nothing was said yet in chat {event.stream.id!r}", hint="Say something first."
             )
-        parent = nodes.load(tx, event, head) if head else None
+        parent = rows.load(tx, event, head) if head else None
         head = _insert_asked(event, tx, parent, data)
     elif data.trigger == "regenerate":
-        _check_another(event, tx, nodes.load(tx, event, head) if head else None)
+        _check_another(event, tx, rows.load(tx, event, head) if head else None)
     elif data.trigger == "continue":
-        last = nodes.load(tx, event, head) if head else None
-        if last is not None and last.hidden & nodes.REPLY_HIDDEN:
+        last = rows.load(tx, event, head) if head else None
+        if last is not None and last.hidden & rows.REPLY_HIDDEN:
             raise ChatConflict(
                 f"the last reply of chat {event.stream.id!r} is hidden from the prompt",
                 hint="Show it again to go on with it.",
@@ -227,15 +227,15 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
         user=encoded_parts(words),
         tokens=(parent.tokens if parent is not None else 0) + data.tokens,
         at_us=event.at_us,
-        **nodes.inherit_columns(tx, parent, ""),
+        **rows.inherit_columns(tx, parent, ""),
     )
-    nodes.insert(tx, node)
+    rows.insert(tx, node)
     return node.node
 
 
 def _check_another(event: Applied, tx: Tx, head: Node | None) -> None:
     """Errors: `Conflict` if the newest turn of a branch cannot have another variant."""
-    asked = None if head is None else nodes.load(tx, event, head.turn)
+    asked = None if head is None else rows.load(tx, event, head.turn)
     # A turn without words of the person was asked for all the same; a greeting was not.
     if head is None or asked is None or not (asked.user_parts() or asked.trigger == "generate"):
         raise ChatConflict(
@@ -257,7 +257,7 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
     branch = waiting(event, tx, data.branch, data.run)
     if branch.made:
         raise ChatConflict(f"run {data.run!r} has begun its variant already")
-    head = nodes.load(tx, event, branch.head)
+    head = rows.load(tx, event, branch.head)
     if branch.trigger == "continue":
         if data.changes:
             raise InvalidEvent("a continued reply changes no artifacts", got=len(data.changes))
@@ -279,8 +279,8 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
 
 
 def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *, trigger: str) -> Node:
-    parent = nodes.load(tx, event, head.parent) if head.parent else None
-    asked = nodes.load(tx, event, head.turn)
+    parent = rows.load(tx, event, head.parent) if head.parent else None
+    asked = rows.load(tx, event, head.turn)
     number = _variants(tx, head) + 1
     if number > VARIANTS_MAX:
         raise too_many("variants of one turn", VARIANTS_MAX, number)
@@ -298,12 +298,12 @@ def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *
         user=encoded_parts(limit_parts(data.user)),
         tokens=asked.tokens,
         at_us=event.at_us,
-        **nodes.inherit_columns(tx, parent, data.scope),
+        **rows.inherit_columns(tx, parent, data.scope),
     )
     state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
-    nodes.insert(tx, node)
+    rows.insert(tx, node)
     return node
 
 
@@ -317,7 +317,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     if not branch.made:
         _ended_before_barrier(event, data)
         return
-    node = nodes.load(tx, event, branch.made)
+    node = rows.load(tx, event, branch.made)
     if branch.trigger == "continue":
         if data.parts:
             _extend(event, tx, node, data)
@@ -327,7 +327,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         raise ChatConflict(f"run {data.run!r} has ended its variant already")
     state = _apply_changes(event, tx, node, data.changes, profile=node.profile, run=data.run)
     user = encoded_parts(limit_parts(data.user)) if data.user else node.user
-    nodes.end_node(
+    rows.end_node(
         tx,
         node,
         TurnStatus(data.status),
@@ -386,7 +386,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         **_conversation_columns(event, tx, data, reworded=False),
     }
     if not _is_shared(tx, node, data.branch):
-        nodes.end_node(tx, node, TurnStatus.DONE, **columns)
+        rows.end_node(tx, node, TurnStatus.DONE, **columns)
         return
     number = _variants(tx, node) + 1
     if number > VARIANTS_MAX:
@@ -401,7 +401,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         at_us=event.at_us,
         **columns,
     )
-    nodes.insert(tx, made)
+    rows.insert(tx, made)
     tx.execute(
         "UPDATE chat_branches SET head = ?, made = ? WHERE chat = ? AND name = ?",
         (made.node, made.node, event.stream_id, data.branch),
@@ -427,7 +427,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
     size = sum(1 + len(turn.variants) for turn in data.turns)
     if size > NODES_PER_EVENT:
         raise too_many("turns and variants of one import", NODES_PER_EVENT, size)
-    head = nodes.load(tx, event, branch.head) if branch.head else None
+    head = rows.load(tx, event, branch.head) if branch.head else None
     index = 0
     for turn in data.turns:
         number = 0 if head is None and turn.user is None else (head.number + 1 if head else 1)
@@ -452,7 +452,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
         if turn.variants and not 0 <= turn.selected < len(turn.variants):
             raise InvalidEvent("selected variant", got=turn.selected)
         index += len(found)
-        head = nodes.load(tx, event, found[asked + turn.selected if turn.variants else 0])
+        head = rows.load(tx, event, found[asked + turn.selected if turn.variants else 0])
     if head is not None:
         move(event, tx, data.branch, head=head.node)
 
@@ -496,21 +496,21 @@ def _turn_of_replies(
         status=TurnStatus.DONE,
         at_us=event.at_us,
         tokens=(parent.tokens if parent is not None else 0) + tokens,
-        **nodes.inherit_columns(tx, parent, ""),
+        **rows.inherit_columns(tx, parent, ""),
     )
     made: list[int] = []
     if user is not None:
         words = encoded_parts((ev.ReplyPart(text=user, speaker=persona),))
-        bit = nodes.WORDS_HIDDEN if "user" in hidden else 0
+        bit = rows.WORDS_HIDDEN if "user" in hidden else 0
         at_us = _sent_us(sent_us, 0) or event.at_us
-        nodes.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit, at_us=at_us))
+        rows.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit, at_us=at_us))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
         parts = encoded_parts((*_thoughts(reasoning, variant), ev.ReplyPart(text=reply, speaker=speaker)))
-        bit = nodes.REPLY_HIDDEN if "assistant" in hidden else 0
+        bit = rows.REPLY_HIDDEN if "assistant" in hidden else 0
         at_us = _sent_us(sent_us, variant) or event.at_us
         own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit, at_us=at_us)
-        nodes.insert(tx, own)
+        rows.insert(tx, own)
         made.append(own.node)
     return made
 
@@ -567,7 +567,7 @@ def _step_taken(event: Applied, tx: Tx) -> None:
     """A node without words: its state is what the step left."""
     data = cast(ev.StepTaken, event.data)
     branch = branch_of(event, tx, data.branch)
-    parent = nodes.load(tx, event, branch.head) if branch.head else None
+    parent = rows.load(tx, event, branch.head) if branch.head else None
     first = event.seq * NODES_PER_EVENT
     node = Node(
         chat=event.stream_id,
@@ -582,14 +582,14 @@ def _step_taken(event: Applied, tx: Tx) -> None:
         profile=data.profile,
         at_us=event.at_us,
         tokens=data.tokens,
-        **nodes.inherit_columns(tx, parent, data.scope),
+        **rows.inherit_columns(tx, parent, data.scope),
     )
     state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
     if data.marks:
         node = replace(node, marks=encoded_map({**node.decode_marks(), **data.marks}))
-    nodes.insert(tx, node)
+    rows.insert(tx, node)
     move(event, tx, data.branch, head=node.node)
     profile, _, session = data.scope.partition("/")
     use_scope(event, tx, profile, session, runs=1)
@@ -597,10 +597,10 @@ def _step_taken(event: Applied, tx: Tx) -> None:
 
 # Edits
 
-operations_view.on(ev.MessageRevised)(edits.revise_message)
-operations_view.on(ev.MessageHidden)(edits.hide_message)
-operations_view.on(ev.TurnDeleted)(edits.delete_turn)
-operations_view.on(ev.VariantDeleted)(edits.delete_variant)
-operations_view.on(ev.BranchDeleted)(edits.delete_branch)
-operations_view.on(ev.ChatDeleted)(edits.delete_chat)
-operations_view.on(ev.ChatLabeled)(edits.label_chat)
+operations_view.on(ev.MessageRevised)(rows.revise_message)
+operations_view.on(ev.MessageHidden)(rows.hide_message)
+operations_view.on(ev.TurnDeleted)(rows.delete_turn)
+operations_view.on(ev.VariantDeleted)(rows.delete_variant)
+operations_view.on(ev.BranchDeleted)(rows.delete_branch)
+operations_view.on(ev.ChatDeleted)(rows.delete_chat)
+operations_view.on(ev.ChatLabeled)(rows.label_chat)

@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
-    from artelier.cli.screen import Screen
+    from artelier.cli.display import Screen
     from artelier.cli.settings.settings import Settings
     from artelier.plugins import Plugins
     from artelier.ports.tool import ToolPort

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from artelier.cli.display import Screen
 from artelier.cli.exit_codes import INTERRUPTED
-from artelier.cli.screen import Screen
 from artelier.errors import NotFound
 from artelier.ids import check_tenant
 from artelier.money import parse_usd

@@ -8,7 +8,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("work.run", "Drive a run of your own code."),
     "up": ("work.up", "Serve Mission Control to a browser on this machine."),
     "token": ("work.token", "Make bearer tokens for programs, and take them back."),
-    "doctor": ("doctor.command", "Check this machine: what is missing, and what to do."),
+    "doctor": ("doctor", "Check this machine: what is missing, and what to do."),
     "worker": ("work.worker", "Drive the runs that nobody drives."),
     "mcp": ("work.mcp", "Serve artifacts and runs over MCP."),
     "runs": ("runs", "Look at runs, steer them, branch off them."),

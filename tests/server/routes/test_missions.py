@@ -12,7 +12,7 @@ import pytest
 from artelier.ports.media import MediaRules
 from artelier.server.background_tasks import errands_of
 from artelier.testing import ScriptedMediaModel, ScriptedModel
-from artelier.tokens.media_rules import IMAGES
+from artelier.tokens.estimate import IMAGES
 from tests.media.samples import png
 from tests.missions.mission_stage import FORK, GOAL, LINE, MISSION, Team, planned
 from tests.missions.task_stage import look, write

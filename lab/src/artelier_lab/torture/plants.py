@@ -17,7 +17,6 @@ import artelier.kernel.history.drift
 import artelier.kernel.run.delivery
 import artelier.kernel.steps.model_call
 import artelier.kernel.tool_calls.compensation_plan
-import artelier.kernel.tool_calls.tool_invocation
 import artelier.kernel.tool_calls.tool_outcome
 import artelier.kernel.tool_calls.tool_step
 import artelier.ledger.view
@@ -42,7 +41,7 @@ def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Generator[Non
 
 def _double_step() -> AbstractContextManager[None]:
     """A tool step that is recorded as completed is executed again when its run is resumed."""
-    steps, entry = artelier.kernel.tool_calls.tool_step, artelier.kernel.tool_calls.tool_invocation
+    steps, entry = artelier.kernel.tool_calls.tool_step, artelier.kernel.tool_calls.tool_outcome
 
     def wrap(replayed: Any) -> Any:
         async def replayed_and_repeated(core: Any, recorded: Any, ask: Any) -> Any:

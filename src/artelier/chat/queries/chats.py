@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
-from artelier.chat.rows.nodes import BRANCH, BranchState
+from artelier.chat.rows import BRANCH, BranchState
 from artelier.errors import Erased, NotFound
 from artelier.kernel.queries.runs import begun_runs, runs_by_id
 from artelier.kernel.run.services import Services

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from artelier.chat.queries.chats import ChatRow
 from artelier.chat.queries.tree import Doomed, standing_versions
-from artelier.chat.rows.nodes import NODES_PER_EVENT, draft_range, run_name
+from artelier.chat.rows import NODES_PER_EVENT, draft_range, run_name
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.errors import Erased
 from artelier.kernel.queries.content import blob_json

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from artelier.chat.queries.artifacts import Chain, chains, record_seen
 from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text, shown_text, speaker_name
-from artelier.chat.rows.nodes import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
+from artelier.chat.rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
 from artelier.operations.events import ReplyPart, Seen

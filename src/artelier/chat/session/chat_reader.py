@@ -20,7 +20,7 @@ from artelier.chat.queries.chats import (
     texts,
 )
 from artelier.chat.queries.tree import TurnNodes, node_of_run
-from artelier.chat.rows.nodes import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
+from artelier.chat.rows import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
 from artelier.chat.session import settings as cs
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.chat.turn.main_call import reply_so_far

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key
 from artelier.chat.queries.traces import Traces, traces_of
-from artelier.chat.rows.nodes import Node
+from artelier.chat.rows import Node
 from artelier.chat.session import settings as cs
 from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.turn.turn_events import session_stream

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.artifacts.access import check_principal
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key
-from artelier.chat.rows.nodes import MAIN
+from artelier.chat.rows import MAIN
 from artelier.chat.session import settings as cs
 from artelier.chat.session.edits import ATTEMPTS_MAX
 from artelier.chat.session.settings import UNSET, StoredChatSettings

@@ -18,7 +18,7 @@ import msgspec
 from artelier.artifacts.media.inspection import inspect_medium, keep_medium
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import left_unbegun
-from artelier.chat.rows.nodes import NODES_PER_EVENT, Node, draft_name, draft_range, run_name
+from artelier.chat.rows import NODES_PER_EVENT, Node, draft_name, draft_range, run_name
 from artelier.chat.session import settings as cs
 from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.session.edits import ATTEMPTS_MAX, ChatDeletions

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from artelier.chat.rows.nodes import TurnStatus
+from artelier.chat.rows import TurnStatus
 from artelier.chat.turn.main_call import MainCall
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.ids import MAIN_SPACE

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from artelier.chat.queries.chats import named_text
-from artelier.chat.rows.nodes import TurnStatus
+from artelier.chat.rows import TurnStatus
 from artelier.chat.turn.lorebooks import lore_of
 from artelier.chat.turn.main_call import (
     MainCall,

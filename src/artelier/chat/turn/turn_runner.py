@@ -12,7 +12,7 @@ from typing import Any
 
 from artelier.chat.queries.chats import branch_of, chat_key, chat_row, shown_text, speaker_name
 from artelier.chat.queries.tree import node_of_run, node_row
-from artelier.chat.rows.nodes import Node
+from artelier.chat.rows import Node
 from artelier.chat.turn.main_call import STEP, reply_so_far
 from artelier.chat.turn.turn_config import LOOP, TurnJob
 from artelier.chat.turn.turn_events import join_texts

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.atomic_file import replace_file
 from artelier.cli.call import CliCall
-from artelier.cli.display import count
-from artelier.cli.screen import Screen
+from artelier.cli.display import Screen, count
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from artelier.cli import exit_codes
 from artelier.cli.approvals import read_line
 from artelier.cli.call import CliCall
-from artelier.cli.display import line, safe
-from artelier.cli.screen import Screen
+from artelier.cli.display import Screen, line, safe
 from artelier.errors import InvalidRequest, NotFound
 from artelier.money import format_usd
 

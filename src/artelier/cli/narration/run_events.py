@@ -16,7 +16,7 @@ import msgspec
 
 from artelier.app import Kernel
 from artelier.cli import display
-from artelier.cli.screen import Screen
+from artelier.cli.display import Screen
 from artelier.errors import ArtelierError, Erased
 from artelier.kernel import events as ev
 from artelier.kernel.events import ApprovalGiven, ApprovalRequested, RunStarted

@@ -3,7 +3,7 @@
 Help lists the commands in the order of these imports.
 """
 
-from artelier.cli.runs import browse, compactions, compensation, control, time_travel
+from artelier.cli.runs import browse, control, time_travel
 from artelier.cli.runs.app import app
 
-__all__ = ["app", "browse", "compactions", "compensation", "control", "time_travel"]
+__all__ = ["app", "browse", "control", "time_travel"]

@@ -58,8 +58,7 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSour
     import tomllib  # like all of this, not needed to load settings
     from decimal import Decimal
 
-    from artelier.cli.settings.schema import setting_rows
-    from artelier.cli.settings.toml_lines import key_lines, line_of
+    from artelier.cli.settings.schema import key_lines, line_of, setting_rows
 
     load_settings(path, environ=environ)
     file = Path(path or environ.get("ARTELIER_CONFIG") or FILE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -15,7 +16,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from artelier.cli.settings.settings import ENVIRONMENT, MODEL, Settings
-from artelier.cli.settings.toml_lines import key_lines, line_of
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.money import format_usd, parse_usd
 from artelier.ports.model import Price
@@ -27,6 +27,60 @@ if TYPE_CHECKING:
     from artelier.kernel.rates import Quota, Quotas
     from artelier.tools.http.rules import HttpRule
     from artelier.tools.mcp.configuration import ServerEntry
+
+KeyPath = tuple[str, ...]
+
+_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_TABLE = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]\]?\s*(?:#.*)?$")
+_PAIR = re.compile(rf"\s*({_DOTTED})\s*=")
+_PART = re.compile(_KEY)
+_MULTILINE = re.compile(r'"""|\'\'\'')
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Line (from 1) of every table and key of a file that parses, but for those inside inline tables."""
+    found: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    inside: str | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if inside is None:
+            if (heading := _TABLE.match(line)) is not None:
+                table = _parts(heading[1])
+                found.setdefault(table, number)
+            elif (pair := _PAIR.match(line)) is not None:
+                found.setdefault((*table, *_parts(pair[1])), number)
+        for mark in _MULTILINE.findall(line):
+            if inside is None:
+                inside = mark
+            elif inside == mark:
+                inside = None
+    return found
+
+
+def line_of(lines: dict[KeyPath, int], path: Sequence[str]) -> int:
+    """Line of a key, or of the nearest table around it; 1 if nothing is known."""
+    at = tuple(path)
+    while at:
+        if at in lines:
+            return lines[at]
+        deeper = [line for key, line in lines.items() if key[: len(at)] == at]
+        if deeper:
+            return min(deeper)
+        at = at[:-1]
+    return 1
+
+
+def _parts(dotted: str) -> KeyPath:
+    return tuple(_unquote(part) for part in _PART.findall(dotted))
+
+
+def _unquote(part: str) -> str:
+    if part.startswith("'"):
+        return part[1:-1]
+    if part.startswith('"'):
+        return part[1:-1].encode().decode("unicode_escape")
+    return part
 
 
 def _dollars(value: object) -> str:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artelier.errors import AccessDenied, ArtelierError, InvalidConfig
-from artelier.tools.mcp.approvals import ServerApprovals
-from artelier.tools.mcp.configuration import FILE, ServerEntry, merge, read_servers
+from artelier.tools.mcp.configuration import FILE, ServerApprovals, ServerEntry, merge, read_servers
 from artelier.tools.mcp.server import McpServer, gather_tools
 
 if TYPE_CHECKING:
-    from artelier.cli.screen import Screen
+    from artelier.cli.display import Screen
     from artelier.ports.tool import ToolPort
 
 REFUSED_SHOWN_MAX = 5

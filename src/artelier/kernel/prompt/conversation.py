@@ -24,7 +24,7 @@ from artelier.log import Blob, BlobRef
 from artelier.ports.media import has_media, media_in
 from artelier.ports.model import ChatMessage, message_from, reasoning_text
 from artelier.tokens import estimate_tokens
-from artelier.tokens.media_rules import estimate_media_tokens
+from artelier.tokens.estimate import estimate_media_tokens
 
 MESSAGE_TOKENS = 4
 """What a chat template adds to each message, about (OpenAI's cookbook counts 3 or 4)."""

@@ -51,8 +51,7 @@ from artelier.ports.model import (
     Price,
     StreamingModelPort,
 )
-from artelier.tokens.estimate import estimate_tokens
-from artelier.tokens.media_rules import estimate_media_tokens
+from artelier.tokens.estimate import estimate_media_tokens, estimate_tokens
 
 SEND = "media:send"
 """The grant under which media leave this machine where personal data is looked for, since they are not

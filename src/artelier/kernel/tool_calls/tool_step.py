@@ -44,12 +44,14 @@ from artelier.kernel.steps.failures import code_of, is_own, words
 from artelier.kernel.tool_calls import tool_outcome
 from artelier.kernel.tool_calls.compensation_plan import undoing_of
 from artelier.kernel.tool_calls.dispatches import ProcessId
-from artelier.kernel.tool_calls.tool_invocation import enter, idempotency_key, is_untouched
 from artelier.kernel.tool_calls.tool_outcome import (
     ToolAsk,
     Undo,
     check_arguments,
     complete,
+    enter,
+    idempotency_key,
+    is_untouched,
     refuse,
     replay_result,
     return_recorded,

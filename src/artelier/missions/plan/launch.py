@@ -36,7 +36,7 @@ from artelier.money import parse_usd
 from artelier.ports.media import Medium
 from artelier.ports.model import Price, Usage
 from artelier.tokens import cost_microusd, estimate_tokens
-from artelier.tokens.media_rules import estimate_media_tokens
+from artelier.tokens.estimate import estimate_media_tokens
 
 MEMBRANE = "shared"
 """Slug of the membrane that all agents share, if a plan names none."""

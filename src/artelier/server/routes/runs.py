@@ -19,13 +19,12 @@ from artelier.kernel import Limits
 from artelier.kernel.queries.runs import open_roots, paused_runs
 from artelier.log import EventData
 from artelier.server.deps import Actor, Desk, Limit, Live, check_mission
-from artelier.server.live.calls_at_work import calls_at_work
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
 from artelier.server.wire import runs as wire
 from artelier.server.wire.base import ID_CHARS_MAX, Page
-from artelier.server.wire.runs import ApprovalList
+from artelier.server.wire.runs import ApprovalList, calls_at_work
 from artelier.server.wire.server import EventPage
 
 router = resource("runs")

@@ -45,7 +45,7 @@ from artelier.world.events import ActionRejected, ActionTaken, MessageSent, worl
 from artelier.world.market import mint, trades
 from artelier.world.mind_artifacts import subscribe as added
 from artelier.world.mind_artifacts import unsubscribe as removed
-from artelier.world.services.builtin import find
+from artelier.world.services import find
 from artelier.world.stores.entries import whole
 from artelier.world.tick.agent_facts import check_storage
 from artelier.world.tick.tick_context import ActionStep, Scene, Thought

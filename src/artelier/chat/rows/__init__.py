@@ -1,1 +1,0 @@
-"""Rows of chats, read and written inside the transactions of the view."""

@@ -1,1 +1,0 @@
-"""`artelier doctor`: whether this machine has what Artelier needs."""
