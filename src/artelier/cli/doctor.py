@@ -250,7 +250,7 @@ class Looked(NamedTuple):
     problem: ArtelierError | None = None
 
 
-def looks(call: CliCall) -> list[Finding]:
+def check_database(call: CliCall) -> list[Finding]:
     """Return the findings on the database, if there is one, and on the key."""
     looked = _check_there(call)
     return [*looked.found, _vault(call, looked)]
@@ -412,7 +412,7 @@ def doctor(
         return _settings(call)
     looks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
-        lambda: looks(call),
+        lambda: check_database(call),
         lambda: _disk(call),
         lambda: _models(call),
         lambda: check_plugins(call),
