@@ -23,6 +23,7 @@ ALLOWED: dict[str, str] = {
     "one name against a list of ours or of 1,000 at most: those of another length are passed over": """
         cli/settings/schema.py:_nearest difflib.get_close_matches
         ports/model_params.py:check_params difflib.get_close_matches
+        server/wire/base.py:RequestBody._name_nearest difflib.get_close_matches
         tools/function.py:ToolRegistry.get difflib.get_close_matches
         tools/skills/meta_tools.py:_unknown difflib.get_close_matches
         world/config.py:mistake difflib.get_close_matches
