@@ -131,7 +131,7 @@ class Planted:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("prefix", [""])
+            asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("q", [""])
             re.fullmatch("(a+)+", asked[0])
         await self._app(scope, receive, send)
 
