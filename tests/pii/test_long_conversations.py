@@ -190,3 +190,52 @@ def test_a_text_that_names_many_people_is_noted_a_thousand_at_a_time(tmp_path: P
 
     shown = model.requests[0].messages[0].text
     assert len(set(shown.split())) == 2_500 and "@" not in shown
+
+
+def test_many_texts_are_searched_once_each_and_not_on_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 messages of 30 KB held a server's loop for seven seconds: each was small, all were not."""
+    searched: list[str] = []
+
+    def spy(detectors: Any, text: str, **more: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            searched.append(text)
+        return places(detectors, text, **more)
+
+    monkeypatch.setattr(scrubber, "places", spy)
+    model = ScriptedModel(lambda request: "Read.")
+    medium = [f"{n} is anna{n}@example.org. " + "Nothing is in here. " * 100 for n in range(200)]
+    short = [f"{n}: <EMAIL_ABCDEF> and bert{n}@example.org" for n in range(1_200)]
+    said = [{"role": "user", "content": text} for text in (*medium, *short)]
+    arguments = [{"note": f"{n}: anna{n}@example.org", "text": "Nothing. " * 200} for n in range(100)]
+    said += [
+        message
+        for n, given in enumerate(arguments)
+        for message in (
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": f"c{n}", "name": "t", "arguments": given}],
+            },
+            {"role": "tool", "tool_call_id": f"c{n}", "content": "kept"},
+        )
+    ]
+
+    async def code(run: Run) -> str:
+        return (await run.step_model(model="m", messages=said)).text
+
+    async def scenario() -> None:
+        with Kernel.open(
+            tmp_path / "s.db", models={"m": model}, policy=Policy(pii=True), environ=KEY
+        ) as kernel:
+            async with kernel.run("r") as run:
+                run.finish(await code(run))
+            assert (await kernel.for_tenant().replay("r", code)).status == "completed"
+            assert kernel.verify().ok
+
+    asyncio.run(scenario())
+
+    shown = model.requests[0].canonical().decode()
+    assert "example.org" not in shown and "<EMAIL_ABCDEF>" not in shown
+    assert not [text for text in searched if "Nothing is in here. Nothing" in text]

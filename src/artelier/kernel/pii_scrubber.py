@@ -46,6 +46,8 @@ RESTORE = "pii:restore"
 
 
 PATTERNS_MAX = 100
+SLICE_CHARS = 8 * 1024
+"""Of many small arguments that are searched before others have a turn."""
 NOTED_AT_ONCE = 1_000
 """Placeholders of one event."""
 
@@ -121,7 +123,12 @@ class Personal:
         self._scrubber = scrubber
         self._received: set[str] = set()
         self._counts: dict[str, Counter[str]] = {}
-        """The placeholders by kind in each large text of the prompt that is made, all of them received."""
+        """The placeholders by kind in texts of the prompts that are made, all of them received."""
+        self._escaped: dict[bytes, bytes] = {}
+        """Contents of these prompts in which something was typed that looks like a placeholder."""
+        self._clean_arguments: dict[bytes, Any] = {}
+        """Arguments of calls in these prompts, as a model may see them."""
+        self._holds = 0
 
     def hold(self, rules: int) -> None:
         """Look for values by the rules that the run was started under, in what it says and what it stores."""
@@ -140,35 +147,46 @@ class Personal:
                 with suppress(*UNENCODABLE), self._at_work():
                     await self._scrubber.prepare(await asyncio.to_thread(canonical, value))
 
-    async def prepare_foreign(self, *contents: bytes) -> None:
-        """Search large contents off the event loop, before they are cleaned as what others said.
+    @contextmanager
+    def keep_found(self) -> Generator[None]:
+        """Keep all that is found while a prompt is made: its texts are looked at several times."""
+        self._holds += 1
+        try:
+            with self._scrubber.keep_found():
+                yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                self._counts.clear()
+                self._escaped.clear()
+                self._clean_arguments.clear()
 
-        Cost: nothing for small ones. Errors: those of the search.
+    async def prepare_foreign(self, *contents: bytes) -> None:
+        """Search contents that are large, or many, off the event loop, before they are cleaned as what others
+        said. Use them under `keep_found`.
+
+        Cost: nothing for little. Errors: those of the search.
         """
-        for content in contents:
-            if len(content) > LARGE_BYTES:
-                with self._at_work():
-                    if _MAYBE.search(content):
-                        content = await asyncio.to_thread(self._escape, content)
-                    await self._scrubber.prepare(content)
+        new = [one for one in dict.fromkeys(contents) if not self._scrubber.is_known(one)]
+        if sum(map(len, new)) <= LARGE_BYTES:
+            return
+        with self._at_work():
+            escaped = await asyncio.to_thread(self._escape_many, new)
+            if self._holds:
+                self._escaped |= escaped
+            await self._scrubber.prepare_many([escaped.get(one, one) for one in new])
 
     async def prepare_prompt(self, parts: Sequence[PromptPart]) -> None:
-        """Search large texts of a prompt off the event loop, before a model is shown them.
+        """Search texts of a prompt that are large, or many, off the event loop, before a model is shown them.
+        Use them under `keep_found`.
 
-        Cost: nothing for small ones. Errors: those of the search.
+        Cost: a look-up each for what is known. Errors: those of the search.
         """
-        self._counts.clear()
-        for text in texts_in(parts):
-            if len(text) > LARGE_BYTES:
-                with self._at_work():
-                    await self._scrubber.prepare(text)
-                    clean = self._scrubber.text(text)
-                    self._counts[clean] = await asyncio.to_thread(count_placeholders, clean)
-                    await self._receive_many(clean)
+        await self._prepare_texts(texts_in(parts))
         for part in parts:
             shown = part_content(part)
             if isinstance(shown, tuple):
-                await self.prepare(*(call.arguments for one in shown for call in one.tool_calls))
+                await self._prepare_arguments([call.arguments for one in shown for call in one.tool_calls])
             # It is stored with the request, as it is shown; a sign may take six in JSON.
             if isinstance(part, FixedPart) and sum(map(len, texts_in((part,)))) > LARGE_BYTES // 6:
                 clean = self._scrubber.text
@@ -180,6 +198,33 @@ class Personal:
                 if len(content) > LARGE_BYTES:
                     with self._at_work():
                         await self._scrubber.prepare(content)
+
+    async def _prepare_texts(self, texts: Iterable[str]) -> None:
+        new = [one for one in dict.fromkeys(texts) if not self._scrubber.is_known(one)]
+        if sum(map(len, new)) <= LARGE_BYTES:
+            return
+        with self._at_work():
+            await self._scrubber.prepare_many(new)
+            clean = [self._scrubber.text(one) for one in new]
+            counts = await asyncio.to_thread(lambda: {one: count_placeholders(one) for one in clean})
+            self._counts |= counts
+            await self._receive_many([one for one in clean if counts[one]])
+
+    async def _prepare_arguments(self, calls: Sequence[Any]) -> None:
+        """Search arguments as `_message` does: large ones aside, many small ones a few at a time."""
+        await self.prepare(*calls)
+        contents = [comparable(arguments) for arguments in calls]
+        if sum(map(len, contents)) <= LARGE_BYTES:
+            return
+        chars = 0
+        for arguments, content in zip(calls, contents, strict=True):
+            if len(content) > LARGE_BYTES:
+                continue
+            self._clean_arguments[content] = self._scrubber.value(arguments)
+            chars += len(content)
+            if chars >= SLICE_CHARS:
+                chars = 0
+                await asyncio.sleep(0)
 
     async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
         """Return content as `clean` does; large content is searched off the event loop."""
@@ -200,8 +245,14 @@ class Personal:
         with self._core.calls.flight(harmless=False):
             yield
 
+    def _escape_many(self, contents: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return those of these contents that may hold look-alikes, escaped. Any thread may ask."""
+        maybe = [one for one in contents if _MAYBE.search(one)]
+        # The store is asked for many at once: they may name fifty thousand.
+        self._news(named for one in maybe for named in placeholders_in(one.decode(errors="replace")))
+        return {one: self._escape(one) for one in maybe}
+
     def _escape(self, content: bytes) -> bytes:
-        # The store is asked for many at once: a text may name fifty thousand.
         news = frozenset(self._news(placeholders_in(content.decode(errors="replace"))))
 
         def keep(placeholder: str) -> bool:
@@ -215,7 +266,8 @@ class Personal:
         Errors: those of the detectors.
         """
         if foreign and _MAYBE.search(content):
-            content = self._escape(content)
+            escaped = self._escaped.get(content)
+            content = self._escape(content) if escaped is None else escaped
         return self._scrubber.content(content)
 
     def check_name(self, name: str) -> None:
@@ -304,13 +356,15 @@ class Personal:
         """Note what some stored content has shown."""
         if len(content) > LARGE_BYTES:
             with self._at_work():
-                await self._receive_many(await asyncio.to_thread(content.decode, errors="replace"))
+                await self._receive_many([await asyncio.to_thread(content.decode, errors="replace")])
         elif b"<" in content:
             self.receive(placeholders_in(content.decode(errors="replace")))
 
-    async def _receive_many(self, text: str) -> None:
-        """Note the placeholders of a large text, so many at a time that others have their turn between."""
-        new = await asyncio.to_thread(lambda: self._news(placeholders_in(text)))
+    async def _receive_many(self, texts: Sequence[str]) -> None:
+        """Note the placeholders of texts, so many at a time that others have their turn between."""
+        new = await asyncio.to_thread(
+            lambda: self._news(named for text in texts for named in placeholders_in(text))
+        )
         if (actor := self._core.actor) is None:
             return
         for start in range(0, len(new), NOTED_AT_ONCE):
@@ -355,6 +409,8 @@ class Personal:
         return msgspec.structs.replace(message, tool_calls=calls)
 
     def _arguments(self, arguments: Any) -> Any:
+        if self._clean_arguments and (known := self._clean_arguments.get(comparable(arguments))) is not None:
+            return known
         if is_small(arguments, bytes_max=LARGE_BYTES):
             return self._scrubber.value(arguments)
         content = comparable(arguments)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import msgspec
@@ -48,6 +48,10 @@ LARGE_BYTES_ALL = 32 * 1024 * 1024
 
 SLICE = 200
 """Values that are replaced before others get their turn."""
+SHORT_CHARS = 1_024
+"""Of many texts, one up to this size is searched here: to send it to a helper would take longer."""
+SLICE_CHARS = 8 * 1024
+"""Of such texts, what is searched before others get their turn (guess: ten milliseconds at worst)."""
 
 DECODED_BYTES = 1024 * 1024
 """Of a large file that are looked at in one call."""
@@ -91,6 +95,9 @@ class Scrubber:
         self._tenant = tenant
         self._large: dict[bytes | str, bytes | str] = {}
         """Large texts that were searched, with what came of them; the oldest first."""
+        self._large_size = 0
+        self._holds = 0
+        """While somebody makes a prompt, nothing that was searched is forgotten."""
         self._named: dict[bytes, list[str]] = {}
         """Of contents among them: the placeholders whose rows may have to be stored with them."""
         self.own = tuple(own)
@@ -129,14 +136,43 @@ class Scrubber:
         self._memo_chars = 0
         self._contents.clear()
         self._large.clear()
+        self._large_size = 0
         self._named.clear()
         self.vault.forget()
+
+    @contextmanager
+    def keep_found(self) -> Generator[None]:
+        """Keep what is found meanwhile: a prompt of many texts looks at each several times.
+
+        Only for work that waits for nobody: the memory is that of the texts.
+        """
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            self._make_room()
+
+    def _make_room(self) -> None:
+        if self._holds:
+            return
+        if len(self._memo) > MEMO_MAX or self._memo_chars > MEMO_CHARS_ALL:
+            self._memo.clear()
+            self._memo_chars = 0
+        if len(self._contents) > CONTENTS_MAX:
+            self._contents.clear()
+        while len(self._large) > 2 and (len(self._large) > LARGE_MAX or self._large_size > LARGE_BYTES_ALL):
+            self._drop(next(iter(self._large)))
+
+    def is_known(self, text: bytes | str) -> bool:
+        """Return True if `text` or `content` of this costs a look-up."""
+        return text in self._large or text in (self._memo if isinstance(text, str) else self._contents)
 
     def text(self, text: str) -> str:
         """The text with placeholders. Errors: those of the detectors: then it must not be sent on."""
         if len(text) < 3:
             return text
-        if len(text) > INLINE_CHARS_MAX and (large := self._large.get(text)) is not None:
+        if len(text) > SHORT_CHARS and (large := self._large.get(text)) is not None:
             assert isinstance(large, str)
             return large
         known = self._memo.get(text)
@@ -145,10 +181,8 @@ class Scrubber:
         done = self._replace_from(text, 0)
         if len(text) <= MEMO_CHARS:
             self._memo_chars += len(text)
-            if len(self._memo) >= MEMO_MAX or self._memo_chars > MEMO_CHARS_ALL:
-                self._memo.clear()
-                self._memo_chars = len(text)
             self._memo[text] = done
+            self._make_room()
         return done
 
     def text_behind(self, before: str, text: str) -> str:
@@ -185,14 +219,13 @@ class Scrubber:
         """JSON or text with placeholders; what is neither stays as it is."""
         if (known := self._contents.get(content)) is not None:
             return known
-        if len(content) > INLINE_CHARS_MAX and (large := self._large.get(content)) is not None:
+        if len(content) > SHORT_CHARS and (large := self._large.get(content)) is not None:
             assert isinstance(large, bytes)
             return large
         done = self._content(content)
         if len(content) <= MEMO_CHARS:
-            if len(self._contents) >= CONTENTS_MAX:
-                self._contents.clear()
             self._contents[content] = self._contents[done] = done
+            self._make_room()
         return done
 
     def _content(self, content: bytes) -> bytes:
@@ -220,31 +253,52 @@ class Scrubber:
         Cost: O(length) in a helper process; here O(values), in slices between which others have their turn.
         """
         for one in texts:
-            if self._search is None or len(one) <= INLINE_CHARS_MAX or one in self._large:
+            if self._search is not None and len(one) > INLINE_CHARS_MAX and one not in self._large:
+                await self._search_aside(one, self._search)
+
+    async def prepare_many(self, texts: Iterable[bytes | str]) -> None:
+        """Search texts of which each may be small and all together are not, as `prepare` does.
+
+        Short ones are searched here, a few at a time. Call it, and use what it found, under `keep_found`.
+        """
+        chars = 0
+        for one in texts:
+            if self.is_known(one):
                 continue
-            if isinstance(one, str):
-                self._keep(one, await self._prepare(one, self._search))
-            elif (encoding := await asyncio.to_thread(_encoding_of, one)) is not None:
-                text = await asyncio.to_thread(one.decode, encoding)
-                done = await self._prepare(text, self._search)
-                whole = await asyncio.to_thread(self._refit, one, text, done, encoding)
-                named = await asyncio.to_thread(placeholders_in, done)
-                self._named[whole] = await asyncio.to_thread(self.vault.waiting, named)
-                self._keep(one, whole)
-                self._keep(whole, whole)
-            else:
-                self._named[one] = []
-                self._keep(one, one)
+            if self._search is not None and len(one) > SHORT_CHARS:
+                await self._search_aside(one, self._search)
+                continue
+            _ = self.text(one) if isinstance(one, str) else self.content(one)
+            chars += len(one)
+            if chars >= SLICE_CHARS:
+                chars = 0
+                await self.vault.commit_many()
+                await asyncio.sleep(0)
+
+    async def _search_aside(self, one: bytes | str, search: PiiSearch) -> None:
+        if isinstance(one, str):
+            self._keep(one, await self._prepare(one, search))
+        elif (encoding := await asyncio.to_thread(_encoding_of, one)) is not None:
+            text = await asyncio.to_thread(one.decode, encoding)
+            done = await self._prepare(text, search)
+            whole = await asyncio.to_thread(self._refit, one, text, done, encoding)
+            named = await asyncio.to_thread(placeholders_in, done)
+            self._named[whole] = await asyncio.to_thread(self.vault.waiting, named)
+            self._keep(one, whole)
+            self._keep(whole, whole)
+        else:
+            self._named[one] = []
+            self._keep(one, one)
 
     def _keep(self, text: bytes | str, done: bytes | str) -> None:
-        held = self._large
-        held.pop(text, None)
-        held[text] = done
-        while len(held) > 2 and (len(held) > LARGE_MAX or sum(map(len, held)) > LARGE_BYTES_ALL):
-            self._drop(next(iter(held)))
+        if self._large.pop(text, None) is None:
+            self._large_size += len(text)
+        self._large[text] = done
+        self._make_room()
 
     def _drop(self, text: bytes | str) -> None:
-        self._large.pop(text, None)
+        if self._large.pop(text, None) is not None:
+            self._large_size -= len(text)
         if isinstance(text, bytes):
             self._named.pop(text, None)
 

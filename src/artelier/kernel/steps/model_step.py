@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing
-from dataclasses import replace
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, cast
 
@@ -58,7 +58,7 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork
 from artelier.kernel.run.status import ModelResult
-from artelier.kernel.steps.call_media import prepare_media
+from artelier.kernel.steps.call_media import CallMedia, prepare_media
 from artelier.kernel.steps.failures import raise_recorded
 from artelier.kernel.steps.model_call import (
     TOKENS_MAX,
@@ -167,24 +167,88 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         call = call if model == call.model else replace(call, model=model)
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
-    await prepare_plain(core, call.messages)
-    prompt = prompt_of(core, call.messages, key=key)
+    with _keep_found(core):
+        await prepare_plain(core, call.messages)
+        prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
     name, port = (_recorded_model(recorded), None) if replaying else await _begin(core, call)
-    prompt = await _settled(core, prompt, recorded, tools, schema)
     call = _with_run_params(core, call)
-    if not replaying:
+    with _keep_found(core):
+        prompt = await _settled(core, prompt, recorded, tools, schema)
+        draft = await _draft(
+            core, call, key, prompt, recorded, tools=tools, schema=schema, name=name, port=port
+        )
+    if recorded is not None and recorded.status != "open":
+        draft.assembled = await _compare(core, recorded, draft.assembled, call)
+        if replaying:
+            replayed = await _replay(core, recorded, call)
+            return replace(replayed, max_output_tokens=draft.assembled.size.output_max)
+    if recorded is not None:
+        core.delivery.note_asked(recorded)
+    assert port is not None
+    price, assembled = draft.price, draft.assembled
+    is_asked = recorded is not None and recorded.status == "requested"
+    if is_asked:
+        # Before a crash: the same request, and its hold still stands.
+        source = source_for(core)
+        reservation = reservation_of(core.held[key], price=price, source=source, size=assembled.size)
+        await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
+    else:
+        asking = ask(core, assembled, model=name, price=price, room=draft.room, aside=call.aside)
+        assembled, reservation = await asking
+    ready = Ready(
+        key=key,
+        call=call,
+        assembled=assembled,
+        model=name,
+        port=draft.media.port_for(port),
+        reservation=reservation,
+        span=_span(core, key, name, assembled),
+        not_sent=draft.media.not_sent,
+    )
+    return await asked_before(core, ready) if is_asked else ready
+
+
+def _keep_found(core: RunCore) -> AbstractContextManager[None]:
+    """Keep what is found of personal data while a prompt is made. Nothing may wait for somebody meanwhile."""
+    return nullcontext() if core.pii is None else core.pii.keep_found()
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A request that nobody has paid for yet."""
+
+    assembled: Assembled
+    price: Price | None
+    room: OutputRoom | None
+    media: CallMedia
+
+
+async def _draft(
+    core: RunCore,
+    call: ModelCall,
+    key: str,
+    prompt: Prompt,
+    recorded: Recorded | None,
+    *,
+    tools: tuple[ToolSchema, ...],
+    schema: Any,
+    name: str,
+    port: ModelPort | None,
+) -> _Draft:
+    """Make the request of a call; without `port` it is only replayed."""
+    if port is not None:
         check_params(call.params)
         encode_json((call.params, tools, schema))
     price = None if port is None else price_for(core, name, port, tier=call.params.get("service_tier"))
     media = await prepare_media(core, prompt.parts, model=name, port=port, price=price, kept=call.media)
     params, room = await _with_output_limit(core, call, name, recorded, price=price)
     _check_output_limit(params)
-    if not replaying:
+    if port is not None:
         for conversation in core.fresh.values():
             conversation.check()
     again = recorded if recorded is not None and recorded.status != "open" else None
-    if again is not None and not replaying:
+    if again is not None and port is not None:
         core.held[key] = cast(ev.ModelRequested, again.request)
     assembled = assemble(
         core,
@@ -199,34 +263,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         media=media.size,
     )
     assembled.blobs.extend(blob for one in call.media for blob in one.blobs)
-    if recorded is not None and again is not None:
-        assembled = await _compare(core, recorded, assembled, call)
-        if replaying:
-            replayed = await _replay(core, recorded, call)
-            return replace(replayed, max_output_tokens=assembled.size.output_max)
-    if recorded is not None:
-        core.delivery.note_asked(recorded)
-    assert port is not None
-    is_asked = recorded is not None and recorded.status == "requested"
-    if is_asked:
-        # Before a crash: the same request, and its hold still stands.
-        source = source_for(core)
-        reservation = reservation_of(core.held[key], price=price, source=source, size=assembled.size)
-        await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
-    else:
-        asking = ask(core, assembled, model=name, price=price, room=room, aside=call.aside)
-        assembled, reservation = await asking
-    ready = Ready(
-        key=key,
-        call=call,
-        assembled=assembled,
-        model=name,
-        port=media.port_for(port),
-        reservation=reservation,
-        span=_span(core, key, name, assembled),
-        not_sent=media.not_sent,
-    )
-    return await asked_before(core, ready) if is_asked else ready
+    return _Draft(assembled, price, room, media)
 
 
 def _span(core: RunCore, key: str, model: str, assembled: Assembled) -> ModelSpan | None:
