@@ -17,7 +17,8 @@ from artelier.errors import InvalidRequest
 from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
 
-MESSAGES_MAX = 10_000
+MESSAGES_MAX = 2_048
+"""Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""
 AGENTS = "artelier/"
 """What stands before the name of a chat or profile, in place of a provider."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field, ValidationError
@@ -30,6 +30,7 @@ from artelier.server.openai_api.requests import (
     tool_choice,
 )
 
+INPUT_CHARS_MAX = 1_000_000
 REFUSED = ("previous_response_id", "conversation", "background", "prompt", "max_tool_calls")
 """What needs answers to be kept for the client, or is the provider's own."""
 
@@ -84,7 +85,10 @@ class ResponseRequest(WireModel):
     """The body of `POST /v1/responses`."""
 
     model: str = Field(min_length=1, max_length=300)
-    input: str | list[_ResponseItem] = Field(max_length=MESSAGES_MAX * 100)
+    input: (
+        Annotated[str, Field(max_length=INPUT_CHARS_MAX)]
+        | Annotated[list[_ResponseItem], Field(max_length=MESSAGES_MAX)]
+    )
     instructions: str | None = None
     stream: bool | None = None
     include: list[str] | None = None
