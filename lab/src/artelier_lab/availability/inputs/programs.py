@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from artelier_lab.availability.client import Answer
@@ -74,13 +75,27 @@ async def _long_conversation(scene: Scene) -> str:
     return counted([await _send(scene, json.dumps({"model": MODEL, "messages": said}).encode())])
 
 
-async def _many_people(scene: Scene) -> str:
-    """Messages that name 60,000 different people each."""
-    said = [
-        {"role": "user", "content": " ".join(f"p{60_000 * n + one}@b.co" for one in range(60_000))}
-        for n in range(6)
-    ]
-    return counted([await _send(scene, json.dumps({"model": MODEL, "messages": said}).encode())])
+def _saying(name: str, count: int, text: Callable[[int], str]) -> Input:
+    """An input of one request with so many messages."""
+
+    async def attack(scene: Scene) -> str:
+        said = [{"role": "user", "content": text(number)} for number in range(count)]
+        return counted([await _send(scene, json.dumps({"model": MODEL, "messages": said}).encode())])
+
+    return Input(name=f"program-{name}", attack=attack, twin=_hello)
+
+
+def _people(number: int) -> str:
+    return " ".join(f"p{60_000 * number + one}@b.co" for one in range(60_000))
+
+
+def _digits(number: int, repeats: int) -> str:
+    return f"{number} " + "4111 1111 1111 1112 " * repeats
+
+
+def _look_alikes(number: int) -> str:
+    code = "".join(chr(65 + number // 26**place % 26) for place in range(6))
+    return f"<EMAIL_{code}> " * 100
 
 
 async def _deep_body(scene: Scene) -> str:
@@ -103,6 +118,10 @@ INPUTS = (
     _asking("tools-of-patterns", "Hello.", tools=_tools("^(a+)+b$", 128)),
     _asking("schema-deep", "Hello.", response_format=_nested(400)),
     Input(name="program-long-conversation", attack=_long_conversation, twin=_hello),
-    Input(name="program-addresses", attack=_many_people, twin=_hello),
+    _saying("addresses", 6, _people),
+    _saying("texts-of-40-kb", 150, lambda number: _digits(number, 2_000)),
+    _saying("texts-of-30-kb", 200, lambda number: _digits(number, 1_500)),
+    _saying("messages-2000", 2_000, lambda number: _digits(number, 7)),
+    _saying("look-alikes-2000", 2_000, _look_alikes),
     Input(name="program-deep-body", attack=_deep_body, twin=_hello),
 )
