@@ -19,6 +19,7 @@ from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
 from artelier.kernel.queries.tenants import tenant_ids
 from artelier.missions.definition import slug_of
+from artelier.ports.media import CALL_BYTES_MAX
 from artelier.server.live.hub import Hub
 from artelier.server.openai_api.calls import inline_bytes
 from artelier.server.openai_api.requests import parse_data_url
@@ -165,7 +166,8 @@ _ADDRESSES = ("data:", "http:", "https:")
 async def attachments_of(desk: TenantKernel, actor: str, given: Sequence[AttachmentAsk]) -> list[bytes]:
     """Return the content of what came with a request, whichever way it was given.
 
-    Errors: `InvalidRequest` for an address that is no data URL; `NotFound`, `AccessDenied` of an artifact.
+    Errors: `InvalidRequest` for an address that is no data URL, and for more than one call takes; `NotFound`,
+    `AccessDenied` of an artifact.
     """
     found: list[bytes] = []
     for number, one in enumerate(given):
@@ -175,6 +177,12 @@ async def attachments_of(desk: TenantKernel, actor: str, given: Sequence[Attachm
         else:
             artifact = await artifacts_of(desk, actor).read(text, price_max=0)
             found.append(encode_content(artifact.content)[1])
+        if (size := sum(map(len, found))) > CALL_BYTES_MAX:  # twenty artifacts may be a gigabyte
+            raise InvalidRequest(
+                "the attachments are too large together",
+                expected=f"at most {CALL_BYTES_MAX} bytes, which is what one call of a model takes",
+                got=size,
+            )
     return found
 
 

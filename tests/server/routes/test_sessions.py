@@ -84,8 +84,10 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             assert "seven lines" in model.requests[-1].messages[-1].text
 
             broken = await _uploaded(served.ada, "broken.png", png()[:40])
+            large = await _uploaded(served.ada, "large.wav", bytes(12 * 1024 * 1024))
             turns = "/sessions/c/turns"
             for refs, status, code in (
+                ([large, large], 422, "invalid_request"),
                 ([broken], 422, "broken_medium"),
                 (["uploads/gone.png@1"], 404, "not_found"),
                 (["no ref!"], 422, "invalid_request"),
