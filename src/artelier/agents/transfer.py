@@ -111,7 +111,7 @@ class Baggage(Belongings):
         self._memories: dict[str, _Memory] = {}
         self._artifacts: dict[str, _WrittenVersion] = {}
         self._looks: dict[bytes, set[Callable[[bytes], None]]] = {}
-        """What must be seen of content, by its name."""
+        """The parts of a content that must be seen, by its name."""
         self._vectors: dict[bytes, set[tuple[str, str]]] = {}
         """Memories and embedders of content that must be a vector."""
         self._sizes: dict[tuple[str, str], int] = {}

@@ -81,7 +81,7 @@ class ChatFile(Belongings):
         self._written: dict[str, set[str]] = {}
         """Kinds that each artifact of the file was written as."""
         self._looks: dict[bytes, set[Callable[[bytes], None]]] = {}
-        """What must be seen of content, by its name."""
+        """The parts of a content that must be seen, by its name."""
 
     @property
     def profiles(self) -> tuple[str, ...]:

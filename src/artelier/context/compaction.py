@@ -396,7 +396,7 @@ INPUT_SHARE = 0.6
 """Of the summariser's window that its input may take; the rest is for the estimate's error."""
 
 FATAL = (Flow, StoreUnavailable, CorruptStore, Conflict)
-"""What no other summary could help against."""
+"""Failures that no other summary could help against."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What tools return beside data, such as images, in the message that shows it to a model.
+"""Media that tools return beside data, such as images, in the message that shows them to a model.
 
 A result names its media; a model sees them in a message of their own behind all results of a cycle, which
 every provider takes. What its model does not take is left out, with the reason in words: no run ends of a

@@ -463,7 +463,7 @@ class SteeringView:
 
     @property
     def policy(self) -> Bias:
-        """What its puck asks for."""
+        """The wish that its puck stands for."""
         return bias(self.steering)
 
 

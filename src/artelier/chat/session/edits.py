@@ -342,7 +342,7 @@ class Deleted:
 
 
 Choice = tuple[EventData, tree.Doomed | None]
-"""What is to be appended, and which nodes go; None for all of the chat."""
+"""Events to append, and the nodes that go; None for all of the chat."""
 
 
 class ChatDeletions(ChatEdits):

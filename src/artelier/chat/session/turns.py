@@ -417,7 +417,7 @@ async def drive_unbegun(desk: TenantScope, run_id: str, *, on_wait: str) -> bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftedWords:
-    """What the model would have the person say."""
+    """The words that the model would have the person say."""
 
     text: str
     run_id: str

@@ -40,20 +40,20 @@ async def ask(
     when it was chosen may have gone to the calls beside it.
     Errors: `RunSuspended` if it does not fit the budget; `LimitReached` if no minute of a rate is enough.
     """
-    asking = _Asking(core, assembled, model=model, price=price, room=room, aside=aside)
+    pending = _PendingRequest(core, assembled, model=model, price=price, room=room, aside=aside)
     core.services.at("model.before_request")
-    if asking.reservation.is_limited:
+    if pending.reservation.is_limited:
         try:
-            await when_it_fits(core, asking.attempt, ask_for_less=asking.ask_for_less)
+            await when_it_fits(core, pending.attempt, ask_for_less=pending.ask_for_less)
         except Exhausted as error:
             await core.end_refused(error)
     else:
-        await asking.attempt()
+        await pending.attempt()
     core.services.at("model.requested")
-    return asking.assembled, asking.reservation
+    return pending.assembled, pending.reservation
 
 
-class _Asking:
+class _PendingRequest:
     """A request on its way into the log."""
 
     def __init__(

@@ -188,7 +188,7 @@ class _KeptMedia:
 
     @property
     def parts(self) -> list[object]:
-        """What the recorded result says of them: the same for the same content, whichever call shows it."""
+        """Media parts of the recorded result: the same for the same content, whichever call shows it."""
         return [msgspec.to_builtins(one.part) for one in self.media]
 
 

@@ -34,7 +34,7 @@ from artelier.errors import (
 from artelier.log.contract import RESTORE, Row
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\?|\buser\b")
-"""What is replaced outside of quotes: marks, and the one name of a column that is a word of the language."""
+"""Pieces that are replaced outside of quotes: marks, and the one column whose name is a word of SQL."""
 
 _EVERYWHERE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bINDEXED BY \w+"), ""),

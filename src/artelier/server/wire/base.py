@@ -79,7 +79,7 @@ class AttachmentAsk(RootModel[Annotated[str, Field(min_length=1)]]):
 Attachments = Annotated[
     list[AttachmentAsk], Field(default_factory=list[AttachmentAsk], max_length=ATTACHMENTS_MAX)
 ]
-"""What comes with a goal or with something that is said, in one form for all doors."""
+"""Media that come with a goal or with something that is said, in one form for all doors."""
 
 
 class ResponseModel(BaseModel):
