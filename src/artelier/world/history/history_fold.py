@@ -200,6 +200,8 @@ async def behind(
 
 HELD_EVENTS_MAX = 20_000
 """Events in memory over all streams: each has a page of its share."""
+PAGE_EVENTS_MAX = 500
+"""Events of one stream that are read and folded before others have their turn."""
 
 _ASKING = tuple(kind for kind in BILLING if kind.startswith(("model.", "step.")))
 """Kinds that say what asking a model has cost."""
@@ -240,10 +242,14 @@ async def history_of(
     covered = await behind(store, host.id, world, found, since)
     own = world_space(world)
     found.sort(key=lambda one: one.stream.local == own)
-    share = max(1, HELD_EVENTS_MAX // max(1, len(found)))
+    share = _page_size(len(found))
     feeds = [_events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found]
     async for event in _merge(feeds, lambda one: one.at_us):
         yield event
+
+
+def _page_size(feeds: int) -> int:
+    return max(1, min(PAGE_EVENTS_MAX, HELD_EVENTS_MAX // max(1, feeds)))
 
 
 Item = TypeVar("Item")
@@ -313,7 +319,7 @@ async def asked_of(
         for run, agent in await _runs(store, host.id, name)
         for begun in [await _asked_by(store, host.id, run, since, world) if name == world else 0]
     ]
-    share = max(1, HELD_EVENTS_MAX // max(1, len(runs)))
+    share = _page_size(len(runs))
     feeds = [_read_asked(store, *one, share=share) for one in runs]
     async for asked in _merge(feeds, lambda one: one.tick):
         yield asked
@@ -355,6 +361,7 @@ async def _read_asked(
         if len(rows) < share:
             return
         after = rows[-1].seq
+        await asyncio.sleep(0)
 
 
 # The state
