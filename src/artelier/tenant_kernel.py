@@ -186,14 +186,29 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     async def show(self, run_id: str) -> reports.RunDetail:
         return await reports.show_run(self._services, self.id, run_id)
 
-    async def steps(self, run_id: str) -> list[reports.StepReport]:
-        return await reports.steps(self._services, self.id, run_id)
+    async def steps(
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        last: bool = False,
+    ) -> list[reports.StepReport]:
+        """Return a run's steps that were asked for between two of its events, in that order.
+
+        With `limit`, that many of the first, or of the `last`. Errors: `NotFound`.
+        """
+        return await reports.steps(
+            self._services, self.id, run_id, after=after, before=before, limit=limit, last=last
+        )
 
     async def tree(self, run_id: str) -> reports.RunFamily:
         return await reports.tree(self._services, self.id, run_id)
 
-    async def cost(self, run_id: str) -> reports.RunCost:
-        return await reports.cost(self._services, self.id, run_id)
+    async def cost(self, run_id: str, *, limit: int | None = None) -> reports.RunCost:
+        """Return a run's cost; with `limit`, `steps` has its newest model steps alone. Errors: `NotFound`."""
+        return await reports.cost(self._services, self.id, run_id, limit=limit)
 
     async def approvals(self, run_id: str | None = None) -> list[reports.OpenQuestion]:
         return await reports.approvals(self._services, self.id, run_id=run_id)

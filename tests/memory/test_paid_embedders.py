@@ -13,7 +13,7 @@ import pytest
 from artelier import Kernel, Policy, Price, Rate, RunSuspended, Tenant
 from artelier.errors import InsufficientFunds, RunStopped
 from artelier.kernel import Limits
-from artelier.kernel.queries.reports import spending
+from artelier.kernel.queries.costs import spending
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.provider import ProviderEmbedder
 from artelier.memory.embedders.registry import HashingEmbedder, paid_by_person

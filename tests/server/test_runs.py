@@ -126,6 +126,35 @@ def test_prompts_of_many_lines_in_another_order_are_compared_in_bounded_time(tmp
     asyncio.run(scenario())
 
 
+def test_the_steps_of_a_run_of_weeks_come_in_pages(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            async with home.kernel.run("m1") as run:
+                for number in range(25):
+                    await run.step("one", lambda: 1, key=f"k{number:02}")
+
+            async def page(**asked: int | bool | None) -> tuple[list[str], Any, Any]:
+                params = {key: value for key, value in asked.items() if value is not None}
+                body = (await home.client.get("/api/v1/runs/m1/steps", params=params)).json()
+                return [one["key"] for one in body["items"]], body["next"], body["earlier"]
+
+            every, next_, earlier = await page()
+            assert every == [f"k{number:02}" for number in range(25)] and next_ is earlier is None
+            onwards, after = list[str](), 0
+            while after is not None:
+                keys, after, _ = await page(after=after, limit=10)
+                onwards += keys
+            backwards, before = list[str](), None
+            for _ in range(3):
+                keys, _, before = await page(last=True, before=before, limit=10)
+                backwards = keys + backwards
+            assert onwards == backwards == every and before is None
+            wrong = await home.client.get("/api/v1/runs/m1/steps", params={"limit": 100_000})
+            assert_fault(wrong, 422, "invalid_request")
+
+    asyncio.run(scenario())
+
+
 def test_two_runs_are_compared_from_what_they_share_to_where_they_part(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path, "one", "two", "three") as home:

@@ -319,13 +319,11 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
 async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
     """Failed steps after which the run's code asked for nothing more: their failure ended it."""
     run, ended_by_count = row.id, bool(row.loop) and row.reason in RESETS
-    steps = await run_steps(services.store, run)
-    failed = sorted(
-        ((step.key, step.completed or 0) for step in steps if step.status == "failed"), key=lambda one: one[1]
-    )
+    steps = await run_steps(services.store, run, status="failed")
+    failed = sorted(((step.key, step.completed or 0) for step in steps), key=lambda one: one[1])
     if not failed:
         return ()
-    later = [(step.key, step.requested) for step in steps if step.requested > failed[0][1]]
+    later = [(step.key, step.requested) for step in await run_steps(services.store, run, after=failed[0][1])]
     fatal = [
         key
         for key, seq in failed

@@ -5,7 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
 from artelier import ModelReply, Rate
+from artelier.kernel.queries import costs
 from artelier.ports.model import Price, Usage
 from tests.server.routes.served import Served, good, play, refused, serving
 
@@ -40,6 +43,24 @@ def test_costs_are_told_by_agent_and_model_and_sum_to_what_was_spent(tmp_path: P
             assert (me["held_microusd"], me["available_microusd"]) == (0, 970_000)
             assert good(await served.eve.get("/ledger/costs"))["items"] == []
             assert good(await served.eve.get("/tenants/me"))["budget_microusd"] is None
+
+    play(scenario())
+
+
+def test_costs_are_summed_a_few_events_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short runs are summed together and a long one in stretches; others have their turn between."""
+
+    async def scenario() -> None:
+        async with serving(tmp_path, price=PRICE) as served:
+            await served.kernel.tenants.open("default")
+            for number, calls in enumerate((1, 1, 9, 1, 2, 5)):
+                await _spend(served, f"r{number}", f"agent{number % 2}", calls)
+            whole = good(await served.ada.get("/ledger/costs"))
+            assert [one["calls"] for one in whole["items"]] == [12, 7]
+            for events in (1, 3, 7, 20, 50):
+                monkeypatch.setattr(costs, "EVENTS_AT_ONCE", events)
+                monkeypatch.setattr(costs, "RUNS_AT_ONCE", 1 + events % 4)
+                assert good(await served.ada.get("/ledger/costs")) == whole
 
     play(scenario())
 

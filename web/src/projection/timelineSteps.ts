@@ -57,7 +57,8 @@ export function runSteps(
   });
 }
 
-function newestSeq(events: readonly WireEvent[], runId: string): number {
+/** The seq of the newest of these events that is of the run itself. */
+export function newestSeq(events: readonly WireEvent[], runId: string): number {
   return events.findLast((event) => event.stream === `run:${runId}`)?.seq ?? 0;
 }
 

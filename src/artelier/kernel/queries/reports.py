@@ -5,11 +5,10 @@ Nothing here moves money. Every answer is bounded. Accounts, sums and limits are
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections import Counter
-from typing import Any, NamedTuple, TypedDict, cast
-
-import msgspec
+from typing import Any, TypedDict, cast
 
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel import events as ev
@@ -29,11 +28,13 @@ from artelier.kernel.queries.runs import (
 )
 from artelier.kernel.queries.steps import find_outcome, open_approvals, run_steps, step_records
 from artelier.kernel.run.services import Services
-from artelier.ledger import Posting
 from artelier.ledger.queries import PAGE_MAX, account_balance
-from artelier.log import Store, decode_stored, run_stream
+from artelier.log import Store, run_stream
 from artelier.log.queries import rate_wait, stream_events
 from artelier.money import format_usd
+
+EVENTS_AT_ONCE = 1_000
+"""Of a long run that are read before others have a turn."""
 
 # --------------------------------------------------------------------------- reports
 # Reports on runs, answered from views: lists, steps, trees, costs, waiting people, compactions.
@@ -322,13 +323,24 @@ async def list_runs(
     return {"items": page, "next": rows[-1].id if more else None}
 
 
-async def steps(services: Services, tenant: str, run_id: str) -> list[StepReport]:
-    """The run's own steps in the order they were asked for: key, kind, status, seqs, error.
+async def steps(
+    services: Services,
+    tenant: str,
+    run_id: str,
+    *,
+    after: int = 0,
+    before: int | None = None,
+    limit: int | None = None,
+    last: bool = False,
+) -> list[StepReport]:
+    """Return the run's own steps in the order they were asked for: key, kind, status, seqs, error.
 
-    An undoing whose tool failed is `failed`, with the `error` in words: what it was to undo still stands. The
-    error of another call is a result, which the run's code has had.
+    Those asked for after the event `after` and before `before`; with `limit`, that many of the first, or of
+    the `last`. An undoing whose tool failed is `failed`, with the `error` in words: what it was to undo still
+    stands. The error of another call is a result, which the run's code has had.
     """
     row = await run_row(services.store, tenant, run_id)
+    rows = await run_steps(services.store, row.id, after=after, before=before, limit=limit, last=last)
     found: list[StepReport] = [
         {
             "key": step.key,
@@ -338,9 +350,10 @@ async def steps(services: Services, tenant: str, run_id: str) -> list[StepReport
             "completed_seq": step.completed,
             "error": None,
         }
-        for step in await run_steps(services.store, row.id)
+        for step in rows
     ]
-    errors = await _errors_of_undoings(services, tenant, row.id)
+    is_undone = any(step["kind"] == "undo" for step in found)
+    errors = await _errors_of_undoings(services, tenant, row.id) if is_undone else {}
     for step in found:
         if (error := errors.get(step["key"])) is not None:
             step["status"], step["error"] = "failed", error
@@ -377,18 +390,31 @@ async def tree(services: Services, tenant: str, run_id: str) -> RunFamily:
     }
 
 
-async def cost(services: Services, tenant: str, run_id: str) -> RunCost:
-    """Return what a run cost: its own, held, and per model step; and with its descendants: see `totals`."""
+async def cost(services: Services, tenant: str, run_id: str, *, limit: int | None = None) -> RunCost:
+    """Return what a run cost: its own, held, and per model step; and with its descendants: see `totals`.
+
+    With `limit`, `steps` has the newest of them alone.
+    """
     row = await run_row(services.store, tenant, run_id)
-    billed = Counter[str]()
-    for event in await stream_events(services.store, row.id, *BILLING):
-        bill = event.read(dict[str, Any])
-        billed[bill["key"]] += bill.get("cost", 0)
-    done = [
-        (step.key, outcome)
-        for step, _, outcome in await step_records(services.store, row.id, "model")
-        if outcome is not None
-    ]
+    held = await account_balance(services.store, tenant, f"hold:{run_id}")
+    sums = family_total((await totals(services.store, tenant, [run_id]))[run_id])
+    return {
+        "run_id": run_id,
+        **sums,
+        "total_cost_usd": format_usd(sums["total_cost_microusd"]),
+        "cost_microusd": row.cost,
+        "cost_usd": format_usd(row.cost),
+        "held_microusd": held or 0,
+        "usage": run_object(row)["usage"],
+        "steps": await _step_costs(services.store, row.id, limit=limit),
+    }
+
+
+async def _step_costs(store: Store, run: int, *, limit: int | None) -> list[StepCost]:
+    billed = await _billed(store, run)
+    newest = await run_steps(store, run, kind="model", limit=limit, last=limit is not None)
+    records = await step_records(store, run, "model", after=newest[0].requested - 1) if newest else []
+    done = [(step.key, outcome) for step, _, outcome in records if outcome is not None]
     items: list[StepCost] = []
     for key, outcome in sorted(done, key=lambda one: one[1].seq):
         fields = outcome.read(dict[str, Any])
@@ -404,18 +430,21 @@ async def cost(services: Services, tenant: str, run_id: str) -> RunCost:
                 "price_known": not fields.get("unpriced", False),
             }
         )
-    held = await account_balance(services.store, tenant, f"hold:{run_id}")
-    sums = family_total((await totals(services.store, tenant, [run_id]))[run_id])
-    return {
-        "run_id": run_id,
-        **sums,
-        "total_cost_usd": format_usd(sums["total_cost_microusd"]),
-        "cost_microusd": row.cost,
-        "cost_usd": format_usd(row.cost),
-        "held_microusd": held or 0,
-        "usage": run_object(row)["usage"],
-        "steps": items,
-    }
+    return items
+
+
+async def _billed(store: Store, run: int) -> Counter[str]:
+    """Return what each step was billed. A step that was asked for again has bills before its request."""
+    billed = Counter[str]()
+    after: int | None = 0
+    while after is not None:
+        page = await stream_events(store, run, *BILLING, after=after, limit=EVENTS_AT_ONCE)
+        for event in page:
+            bill = event.read(dict[str, Any])
+            billed[bill["key"]] += bill.get("cost", 0)
+        after = page[-1].seq if len(page) == EVENTS_AT_ONCE else None
+        await asyncio.sleep(0)
+    return billed
 
 
 async def approvals(services: Services, tenant: str, *, run_id: str | None = None) -> list[OpenQuestion]:
@@ -482,155 +511,3 @@ async def receipt_of(services: Services, tenant: str, run_id: str, key: str) -> 
         if outcome is not None and outcome.kind in _KINDS:
             return outcome.read(_KINDS[outcome.kind])
     raise NotFound(f"no compaction {key!r} in run {run_id}")
-
-
-# --------------------------------------------------------------------------- costs
-# Reads of the books of a tenant: what was moved, and who has spent how much on models.
-#
-# Nothing here moves money. Every answer is bounded. Accounts, sums and limits are in `ledger/queries.py`.
-
-LOOKED_MAX = 100_000
-"""Positions of the log that one page of postings looks through."""
-DAY_US = 86_400_000_000
-
-_ACCOUNT_CHARS_MAX = 700
-
-
-class _Moved(msgspec.Struct, frozen=True):
-    """An event that moved money, as far as this needs it."""
-
-    postings: tuple[Posting, ...] = ()
-    key: str = ""
-
-
-class PostingRow(NamedTuple):
-    """Money that an event moved from one account to another."""
-
-    position: int
-    """Of its event in the log."""
-    space: str
-    stream: str
-    seq: int
-    kind: str
-    at_us: int
-    """In a world the tick."""
-    actor: str
-    step: str
-    """Key of the step of a run; empty for none."""
-    source: str
-    target: str
-    asset: str
-    amount: int
-
-
-class PostingPage(NamedTuple):
-    """A page of postings, newest first; those of one event stay together."""
-
-    items: list[PostingRow]
-    next: int | None
-    """The `before` of the next page, which may be empty and not the last."""
-
-
-async def postings(
-    store: Store,
-    tenant: str,
-    *,
-    run: str | None = None,
-    agent: str | None = None,
-    account: str | None = None,
-    before: int | None = None,
-    limit: int = 100,
-) -> PostingPage:
-    """Return what was moved of one run, one agent's runs or one account.
-
-    One page looks through `LOOKED_MAX` positions.
-    """
-    limit = max(1, min(limit, PAGE_MAX))
-    end = (await store.root())[0] + 1
-    end = end if before is None else min(before, end)
-    start = max(0, end - LOOKED_MAX)
-    # The text narrows what is read; the postings themselves decide below.
-    where = "s.tenant = ? AND e.position < ? AND e.position >= ? AND instr(e.data, '\"postings\"')"
-    parameters: list[Any] = [tenant, end, start]
-    if run is not None:
-        where, parameters = f"{where} AND s.name = ?", [*parameters, f"run:{run}"]
-    if agent is not None:
-        where += " AND s.stream_id IN (SELECT id FROM runs WHERE tenant = ? AND agent = ?)"
-        parameters += [tenant, agent]
-    if account is not None:
-        if len(account) > _ACCOUNT_CHARS_MAX:
-            raise InvalidRequest(
-                "account", expected=f"at most {_ACCOUNT_CHARS_MAX} characters", got=len(account)
-            )
-        where, parameters = f"{where} AND instr(e.data, ?)", [*parameters, account]
-    rows = await store.query(
-        "SELECT e.position, s.space, s.name, e.seq, e.kind, e.at_us, e.actor, e.data"
-        f" FROM event_log e JOIN event_streams s ON s.stream_id = e.stream_id WHERE {where}"
-        " ORDER BY e.position DESC LIMIT ?",
-        (*parameters, limit),
-    )
-    items: list[PostingRow] = []
-    for position, space, stream, seq, kind, at_us, actor, data in rows:
-        moved = decode_stored(data, type=_Moved)
-        items += [
-            PostingRow(
-                position=position,
-                space=space,
-                stream=stream,
-                seq=seq,
-                kind=kind,
-                at_us=at_us,
-                actor=actor,
-                step=moved.key,
-                source=one.source,
-                target=one.target,
-                asset=one.asset,
-                amount=one.amount,
-            )
-            for one in moved.postings
-            if account in (None, one.source, one.target)
-        ]
-    seen = rows[-1][0] if len(rows) == limit else start
-    return PostingPage(items, seen if seen > 1 else None)
-
-
-_SPENT = (
-    "SELECT agent, model, day * ?, count(*), sum(input_tokens), sum(output_tokens), sum(cost) FROM ("
-    " SELECT r.agent AS agent, e.at_us / ? AS day,"
-    " coalesce(json_extract(q.data, '$.model'), '') AS model,"
-    " coalesce(CAST(json_extract(e.data, '$.input_tokens') AS INTEGER), 0) AS input_tokens,"
-    " coalesce(CAST(json_extract(e.data, '$.output_tokens') AS INTEGER), 0) AS output_tokens,"
-    " coalesce(CAST(json_extract(e.data, '$.cost') AS INTEGER), 0) AS cost"
-    " FROM runs r JOIN event_log e ON e.stream_id = r.id"
-    f" AND e.kind IN ({', '.join('?' * len(BILLING))})"
-    " LEFT JOIN steps s ON s.run = r.id AND s.key = json_extract(e.data, '$.key')"
-    " LEFT JOIN event_log q ON q.stream_id = r.id AND q.seq = s.requested"
-    " WHERE r.tenant = ? AND e.at_us >= ? AND (r.ended_us IS NULL OR r.ended_us >= ?))"
-    " GROUP BY agent, model, day ORDER BY day DESC, sum(cost) DESC, agent, model LIMIT ?"
-)
-
-
-class SpendingRow(NamedTuple):
-    """The spending of one agent on one model in one day."""
-
-    agent: str
-    """Empty for runs of no agent."""
-    model: str
-    """Empty for what tools have cost."""
-    day_us: int
-    """Beginning of the day, UTC."""
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_microusd: int
-
-
-async def spending(store: Store, tenant: str, *, since_us: int, limit: int = PAGE_MAX) -> list[SpendingRow]:
-    """Return what was spent by agent, model and day, the newest day first.
-
-    Cost: the events of runs that have not ended before `since_us`.
-    """
-    rows = await store.query(
-        _SPENT, (DAY_US, DAY_US, *BILLING, tenant, since_us, since_us, max(1, min(limit, PAGE_MAX)))
-    )
-    return [SpendingRow(*row) for row in rows]

@@ -34,14 +34,31 @@ _STEP = "SELECT key, kind, status, requested, completed FROM steps"
 
 
 async def run_steps(
-    store: Store, stream_id: int, *, status: str | None = None, after: int = 0
+    store: Store,
+    stream_id: int,
+    *,
+    kind: str | None = None,
+    status: str | None = None,
+    after: int = 0,
+    before: int | None = None,
+    limit: int | None = None,
+    last: bool = False,
 ) -> list[StepRow]:
-    """Return the steps of a run that were asked for after an event, in the order they were asked for."""
+    """Return the steps of a run that were asked for between two events, in the order they were asked for.
+
+    With `limit`, that many of the first, or of the `last`.
+    """
     where, parameters = "run = ? AND requested > ?", [stream_id, after]
+    if before is not None:
+        where, parameters = f"{where} AND requested < ?", [*parameters, before]
     if status is not None:
         where, parameters = f"{where} AND status = ?", [*parameters, status]
-    rows = await store.query(f"{_STEP} WHERE {where} ORDER BY requested, key", parameters)
-    return [StepRow(*row) for row in rows]
+    if kind is not None:
+        where, parameters = f"{where} AND kind = ?", [*parameters, kind]
+    order = "requested DESC, key DESC" if last else "requested, key"
+    bound = "" if limit is None else f" LIMIT {limit:d}"
+    rows = await store.query(f"{_STEP} WHERE {where} ORDER BY {order}{bound}", parameters)
+    return [StepRow(*row) for row in (reversed(rows) if last else rows)]
 
 
 async def find_step(store: Store, stream_id: int, key: str, *, upto: int | None = None) -> StepRow | None:

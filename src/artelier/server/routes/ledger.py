@@ -8,7 +8,7 @@ from fastapi import Query
 
 from artelier.errors import InvalidRequest
 from artelier.kernel import Tenants
-from artelier.kernel.queries.reports import DAY_US, postings, spending
+from artelier.kernel.queries.costs import DAY_US, postings, spending
 from artelier.ledger.queries import PAGE_MAX, accounts, scope_limits, sums
 from artelier.money import parse_usd
 from artelier.server.deps import Admin, Core, Desk

@@ -18,7 +18,7 @@ from artelier.errors import Conflict, RunSuspended
 from artelier.kernel import Limits
 from artelier.kernel.queries.runs import open_roots, paused_runs
 from artelier.log import EventData
-from artelier.server.deps import Actor, Desk, Limit, Live, check_mission
+from artelier.server.deps import PAGE_MAX, Actor, Desk, Limit, Live, check_mission
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
@@ -51,9 +51,23 @@ async def show(desk: Desk, run_id: str) -> wire.RunShown:
 
 
 @router.get("/{run_id}/steps")
-async def steps(desk: Desk, run_id: str) -> wire.StepList:
+async def steps(
+    desk: Desk,
+    run_id: str,
+    after: Annotated[int, Query(ge=0, le=ID_MAX, description="A page's `next`.")] = 0,
+    before: Annotated[
+        int | None, Query(ge=0, le=ID_MAX, description="With `last`: a page's `earlier`.")
+    ] = None,
+    last: Annotated[bool, Query(description="The newest instead, in the same order: see `earlier`.")] = False,
+    limit: Limit = PAGE_MAX,
+) -> wire.StepPage:
     """Its own steps, in the order in which they were asked for."""
-    return wire.StepList.model_validate({"items": await desk.steps(run_id)})
+    found = await desk.steps(run_id, after=after, before=before, limit=limit + 1, last=last)
+    is_more = len(found) > limit
+    items = found[-limit:] if last else found[:limit]
+    following = items[-1]["requested_seq"] if is_more and not last else None
+    earlier = items[0]["requested_seq"] if is_more and last else None
+    return wire.StepPage.model_validate({"items": items, "next": following, "earlier": earlier})
 
 
 @router.get("/{run_id}/calls")
@@ -71,8 +85,8 @@ async def tree(desk: Desk, run_id: str) -> wire.RunTree:
 
 @router.get("/{run_id}/cost")
 async def cost(desk: Desk, run_id: str) -> wire.Cost:
-    """Return what it cost, step by step."""
-    return wire.Cost.model_validate(await desk.cost(run_id))
+    """Return what it cost; step by step for the newest 1,000 steps."""
+    return wire.Cost.model_validate(await desk.cost(run_id, limit=PAGE_MAX))
 
 
 @router.get("/{run_id}/approvals")

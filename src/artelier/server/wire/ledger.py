@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.kernel.policy import GRANT_CHARS_MAX
-from artelier.kernel.queries.reports import PostingRow, SpendingRow
+from artelier.kernel.queries.costs import PostingRow, SpendingRow
 from artelier.kernel.queries.tenants import RateRow
 from artelier.kernel.rates import QuotaUse
 from artelier.ledger.queries import AccountRow, AssetSum, LimitRow

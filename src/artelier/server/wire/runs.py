@@ -116,9 +116,12 @@ class Step(BaseModel):
     error: str | None = Field(description="Of a failed undoing: why what it was to undo still stands.")
 
 
-class StepList(BaseModel):
+class StepPage(BaseModel):
+    """Steps of a run, in the order in which they were asked for."""
+
     items: list[Step]
-    next: None = None
+    next: int | None = Field(description="Pass it as `after` to get the steps that follow.")
+    earlier: int | None = Field(description="Of a page of the last: pass it as `before`.")
 
 
 class CallAtWorkOut(ResponseModel):

@@ -3,10 +3,12 @@ import { useMemo, useState } from "react";
 import { inWords } from "@/client/http";
 import type { WireEvent } from "@/projection/event";
 import type { Run } from "@/projection/graph";
-import { eventsOfStep, runSteps, type StepLine } from "@/projection/timelineSteps";
+import { eventsOfStep, newestSeq, runSteps, type StepLine } from "@/projection/timelineSteps";
 import { useIsPhone } from "@/shell/useIsPhone";
 import { useRunHistory } from "@/state/runHistory";
+import { useUi } from "@/state/ui";
 import { dollars, whole } from "@/ui/amounts";
+import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
@@ -70,7 +72,10 @@ function firstSeq(events: readonly WireEvent[], runId: string, step: StepLine): 
 /** Every step of a run; of one that asked a model, the exact prompt. */
 export function StepsTab({ run }: { readonly run: Run }) {
   const events = useRunHistory(run.id);
-  const steps = useQuery(stepsQuery(run));
+  const [before, setBefore] = useState<number | null>(null);
+  const travel = useUi((ui) => ui.travel);
+  const upto = travel === null ? null : newestSeq(events, run.id) + 1;
+  const steps = useQuery(stepsQuery(run, before ?? upto));
   const costs = useQuery(costQuery(run));
   const isPhone = useIsPhone();
   const [chosen, setChosen] = useState<string | null>(null);
@@ -80,7 +85,8 @@ export function StepsTab({ run }: { readonly run: Run }) {
   );
   if (steps.isPending) return <Skeleton label="the steps" rows={6} />;
   if (steps.isError) return <ErrorState {...inWords(steps.error)} onRetry={() => void steps.refetch()} />;
-  if (lines.length === 0)
+  const { earlier } = steps.data;
+  if (lines.length === 0 && earlier === null && before === null)
     return (
       <EmptyState title="No step was taken yet">
         {run.origin === ""
@@ -91,15 +97,26 @@ export function StepsTab({ run }: { readonly run: Run }) {
   const shown =
     lines.find((line) => line.key === chosen) ?? lines.findLast((line) => line.kind === "model") ?? lines[0];
   const list = (
-    <Table
-      label="Steps"
-      className="[&_table]:min-w-130"
-      columns={COLUMNS}
-      rows={lines}
-      rowId={(line) => line.key}
-      selected={shown?.key ?? null}
-      onSelect={(line) => setChosen(line.key)}
-    />
+    <div className="flex h-full min-h-0 flex-col">
+      {(earlier !== null || before !== null) && (
+        <div className="flex items-center gap-2 border-b border-line px-3 py-1.5 text-ink-2">
+          <span className="flex-1">{before === null ? "The newest steps" : "Earlier steps"}</span>
+          {earlier !== null && <Button onClick={() => setBefore(earlier)}>Earlier</Button>}
+          {before !== null && <Button onClick={() => setBefore(null)}>Newest</Button>}
+        </div>
+      )}
+      <div className="min-h-0 flex-1">
+        <Table
+          label="Steps"
+          className="[&_table]:min-w-130"
+          columns={COLUMNS}
+          rows={lines}
+          rowId={(line) => line.key}
+          selected={shown?.key ?? null}
+          onSelect={(line) => setChosen(line.key)}
+        />
+      </div>
+    </div>
   );
   const detail =
     shown === undefined ? null : (

@@ -21,10 +21,12 @@ export function runQuery(run: Run) {
   });
 }
 
-export function stepsQuery(run: Run) {
+/** The newest steps of a run, or those before an event: a run of weeks has more than one can look at. */
+export function stepsQuery(run: Run, before: number | null = null) {
   return queryOptions({
-    queryKey: ["runs", run.id, "steps", stateOf(run)],
-    queryFn: ({ signal }) => api.get<Shape<"StepList">>(`${path("runs", run.id)}/steps`, {}, signal),
+    queryKey: ["runs", run.id, "steps", before, stateOf(run)],
+    queryFn: ({ signal }) =>
+      api.get<Shape<"StepPage">>(`${path("runs", run.id)}/steps`, { last: true, before }, signal),
     placeholderData: keepPreviousData,
   });
 }

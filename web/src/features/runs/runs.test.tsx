@@ -27,6 +27,12 @@ const STEPS = {
     { key: "c1/decision", kind: "model", status: "completed", requested_seq: 3, completed_seq: 4 },
   ],
   next: null,
+  earlier: null as number | null,
+};
+const EARLIER = {
+  items: [{ key: "ancient", kind: "compute", status: "completed", requested_seq: 1, completed_seq: 1 }],
+  next: null,
+  earlier: null,
 };
 const COST = {
   steps: [
@@ -65,7 +71,8 @@ const DONE = { run_id: "churn/figures", status: "done", held_by: "", step: "" };
 const server = { refuses: false, undone: { ...DONE, undone: [] as string[], not_undone: [] as string[] } };
 
 function answer(url: string): object {
-  if (url.endsWith("/steps")) return STEPS;
+  if (url.includes("/steps?last=true&before=2")) return EARLIER;
+  if (url.includes("/steps?last=true")) return STEPS;
   if (url.endsWith("/cost")) return COST;
   if (url.endsWith("/compensate")) return server.undone;
   if (url.includes("/diff?with=")) return DIFF;
@@ -151,6 +158,19 @@ describe("one run", () => {
     act(() => setUi({ travel: asking?.position ?? 0 }));
     expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("c1/decisionmodelrunning");
     expect(screen.getByRole("table", { name: "Steps" }).textContent).not.toContain("900 / 100");
+  });
+
+  test("of a run of weeks the newest steps are shown, and earlier ones on demand", async () => {
+    STEPS.earlier = 2;
+    const user = open("churn/figures");
+    await user.click(await screen.findByRole("button", { name: "Earlier" }));
+    await waitFor(() =>
+      expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("ancient"),
+    );
+    expect(screen.queryByRole("button", { name: "Earlier" })).toBeNull();
+    await user.click(screen.getByRole("button", { name: "Newest" }));
+    await waitFor(() => expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("begun"));
+    STEPS.earlier = null;
   });
 
   test("what cannot be done to it says why, what can is asked of the server", async () => {

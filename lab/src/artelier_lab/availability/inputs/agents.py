@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from artelier_lab.availability.client import Answer
-from artelier_lab.availability.inputs.builders import counted, posting
+from artelier_lab.availability.inputs.builders import counted, many, posting
 from artelier_lab.availability.scene import Input, Scene
 
 
@@ -51,6 +51,25 @@ def _spoken(name: str, say: Callable[[Scene, str], Awaitable[Answer]], text: str
     return Input(name=name, attack=attack, twin=twin)
 
 
+_OF_A_RUN = ("", "/steps", "/steps?last=true", "/cost", "/calls", "/tree", "/approvals", "/diff?with={}-0")
+"""What is shown of a run: it may have as many steps as its agent likes."""
+
+
+async def _look_at_run(scene: Scene) -> list[Answer]:
+    pages = [f"/runs/{scene.name}-0{page.format(scene.name)}" for page in _OF_A_RUN]
+    return await many(4 * len(pages), lambda n: scene.attacker.get(pages[n % len(pages)], within_s=60.0))
+
+
+async def _long_run(scene: Scene) -> str:
+    await scene.run_agent("many-calls")
+    return counted(await _look_at_run(scene))
+
+
+async def _short_run(scene: Scene) -> bool:
+    await scene.run_agent("decent-call")
+    return all(answer.is_good for answer in await _look_at_run(scene))
+
+
 ADDRESSES = " ".join(f"a{number}@b.co" for number in range(48_000))
 """Values that all differ: each has a placeholder of its own."""
 
@@ -76,5 +95,6 @@ INPUTS = (
     _agent("result-long", "long-result", "decent-call"),
     _agent("result-card-digits", "cards-result", "decent-call"),
     _agent("result-integers", "integers-result", "decent-call"),
+    Input(name="run-long", attack=_long_run, twin=_short_run),
     _agent("runs-flood", "decent", "decent", count=200),
 )

@@ -39,8 +39,10 @@ async def _ask(scene: Scene, content: Any, **more: Any) -> Answer:
     return await _send(scene, json.dumps(asked).encode())
 
 
-async def _send(scene: Scene, body: bytes) -> Answer:
-    return await scene.attacker.ask("POST", "/chat/completions", body=body, base="/v1", within_s=60.0)
+async def _send(scene: Scene, body: bytes, **headers: str) -> Answer:
+    return await scene.attacker.ask(
+        "POST", "/chat/completions", body=body, headers=headers, base="/v1", within_s=60.0
+    )
 
 
 def _asking(name: str, hostile: Any, decent: Any = "Hello.", *, count: int = 1, **more: Any) -> Input:
@@ -98,6 +100,32 @@ def _look_alikes(number: int) -> str:
     return f"<EMAIL_{code}> " * 100
 
 
+def _lines(count: int, seed: int) -> str:
+    return "\n".join(str(number * seed % 150) for number in range(count))
+
+
+async def _compare(scene: Scene, count: int) -> list[Answer]:
+    """Compare two prompts of a run, of the same lines in another order."""
+    run, answers = f"compared-{scene.name}", list[Answer]()
+    for seed in (1, 7):
+        said = [{"role": "user", "content": _lines(count, seed)}]
+        body = json.dumps({"model": MODEL, "messages": said}).encode()
+        answers.append(await _send(scene, body, **{"Artelier-Run": run}))
+    if all(answer.is_good for answer in answers):
+        a, b = (answer.json()["artelier"]["step"] for answer in answers)
+        page = f"/runs/{run}/prompt/diff?a={a}&b={b}"
+        answers += await many(4, lambda _: scene.attacker.get(page, within_s=60.0), at_once=4)
+    return answers
+
+
+async def _compare_many(scene: Scene) -> str:
+    return counted(await _compare(scene, 60_000))
+
+
+async def _compare_few(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _compare(scene, 10))
+
+
 async def _deep_body(scene: Scene) -> str:
     return counted([await _send(scene, b'{"model":' + b"[" * (8 * MIB))])
 
@@ -123,5 +151,6 @@ INPUTS = (
     _saying("texts-of-30-kb", 200, lambda number: _digits(number, 1_500)),
     _saying("messages-2000", 2_000, lambda number: _digits(number, 7)),
     _saying("look-alikes-2000", 2_000, _look_alikes),
+    Input(name="program-prompts-compared", attack=_compare_many, twin=_compare_few),
     Input(name="program-deep-body", attack=_deep_body, twin=_hello),
 )
