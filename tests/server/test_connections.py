@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -170,7 +171,12 @@ def test_a_body_in_crumbs_is_refused_long_before_its_end(tmp_path: Path) -> None
         async with house(tmp_path) as home, served(home, headers_s=60) as (_, port):
             answer = await talk(port, CHUNKED + b"1\r\n{\r\n" * (PIECES_MAX + 100))
             assert answer.startswith(b"HTTP/1.1 400"), answer
-            assert b"one more for each 64 bytes. Send larger ones." in answer
+            refused = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+            assert refused["code"] == "invalid_request" and refused["hint"] == "Send larger ones."
+            assert refused["expected"] == f"at most {PIECES_MAX}, and one more for each 64 bytes"
+            answer = await talk(port, b"no request\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 400"), answer
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_request"
 
     asyncio.run(scenario())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import resource
 import socket
@@ -13,8 +14,8 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from artelier.errors import TooManyAtOnce
-from artelier.server.errors import TooLarge
+from artelier.errors import InvalidRequest, TooManyAtOnce
+from artelier.server.errors import TooLarge, wire_of
 from artelier.server.security.login_sessions import place_of
 
 ITEMS_MAX = 50_000
@@ -215,7 +216,7 @@ class Waiting:
 class _Exchanges(h11.Connection):
     """The requests and answers of one connection, which counts the pieces that a body comes in."""
 
-    refused = ""
+    refused: InvalidRequest | None = None
     """Why this server takes no more of what is good HTTP."""
     _pieces = 0
     _bytes = 0
@@ -227,11 +228,13 @@ class _Exchanges(h11.Connection):
             self._pieces += 1
             self._bytes += len(event.data)
             if self._pieces > PIECES_MAX + self._bytes // PIECE_BYTES_MIN:
-                self.refused = (
-                    f"The body comes in too many pieces: at most {PIECES_MAX:,}, and one more for each"
-                    f" {PIECE_BYTES_MIN} bytes. Send larger ones."
+                self.refused = InvalidRequest(
+                    "the body comes in too many pieces",
+                    expected=f"at most {PIECES_MAX}, and one more for each {PIECE_BYTES_MIN} bytes",
+                    got=f"{self._pieces} pieces for {self._bytes} bytes",
+                    hint="Send larger ones.",
                 )
-                raise h11.RemoteProtocolError(self.refused)
+                raise h11.RemoteProtocolError(self.refused.message)
         elif isinstance(event, h11.Request):
             self._pieces = self._bytes = 0
         return event
@@ -265,10 +268,23 @@ class GuardedConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, if no answer has begun: a second one raises, and fills the log."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(self.conn.refused or msg)
-        else:
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.drop()
+            return
+        error = self.conn.refused or InvalidRequest("this is no HTTP that can be read", got=msg)
+        body = json.dumps(wire_of(error)).encode()
+        head = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        for part in (
+            h11.Response(status_code=400, headers=head, reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
