@@ -60,6 +60,16 @@ def test_each_tenant_has_a_folder_below_the_root_that_is_made_on_first_use(tmp_p
     assert not (tmp_path / "beta").exists(), "nobody has asked for it"
 
 
+def test_the_root_of_an_empty_volume_is_made_and_no_other(tmp_path: Path) -> None:
+    assert Workspaces(base=tmp_path / "desks").root("acme") == str(tmp_path.resolve() / "desks/acme")
+    assert (tmp_path / "desks").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").write_text("")
+    for wrong in ("file", "file/desks", "nowhere/desks"):
+        with pytest.raises(InvalidConfig, match="the folder of all workspaces is no folder"):
+            Workspaces(base=tmp_path / wrong)
+    assert not (tmp_path / "nowhere").exists()
+
+
 @pytest.mark.parametrize(
     "asked", ["../beta", "/etc", "..", "../acme2", "link", "link/deeper", "../nobody", "a/../../beta"]
 )

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -335,11 +336,11 @@ class Workspaces:
         """Describe the folders of all tenants.
 
         `roots` names a folder for each tenant. `base` holds one folder for each other tenant, named after it
-        and made on first use. `default` is where new work happens if nobody names a folder, while tenants may
+        and made on first use; it is made itself where its parent is there. `default` is where new work happens if nobody names a folder, while tenants may
         use any. With `roots`, `base` or `is_confined`, a tenant without a folder of its own has no files.
         Errors: `InvalidConfig` if a folder is not there, or lies in that of another tenant.
         """
-        self._base = None if base is None else _existing(base, "the folder of all workspaces")
+        self._base = None if base is None else _existing(_made(base), "the folder of all workspaces")
         self._roots: dict[str, str] = {
             check_tenant(tenant): _existing(folder, f"the workspace of tenant {tenant}")
             for tenant, folder in (roots or {}).items()
@@ -469,6 +470,13 @@ ANY_FOLDER = Workspaces()
 def is_within(place: str, root: str) -> bool:
     """Return whether a real path is a folder or lies in it."""
     return place == root or place.startswith(os.path.join(root, ""))
+
+
+def _made(folder: Path) -> Path:
+    """A fresh volume of a container is empty. What cannot be made is told by `_existing`."""
+    with suppress(OSError):
+        os.mkdir(folder, mode=FOLDER_MODE)
+    return folder
 
 
 def _existing(folder: Path, what: str) -> str:
