@@ -65,3 +65,49 @@ def test_services_share_one_volume_of_one_machine_and_end_before_they_are_killed
     for service in _services().values():
         assert service["volumes"] == ["data:/data"]
         assert service["stop_grace_period"] == "30s", "draining takes up to 20"
+
+
+# Kubernetes
+
+
+def _objects() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+
+
+def _pods() -> dict[str, dict[str, Any]]:
+    found = (one for one in _objects() if one["kind"] == "Deployment")
+    return {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in found}
+
+
+@pytest.mark.parametrize("name", ["artelier-server", "artelier-worker"])
+def test_a_pod_has_a_command_that_is_understood_and_is_asked_where_it_answers(name: str) -> None:
+    (container,) = _pods()[name]["containers"]
+    given = parse(container["args"])
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+
+    assert given["health"] == f"0.0.0.0:{ports['health']}"
+    for probe, path in (("startupProbe", "/readyz"), ("livenessProbe", "/livez")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "health"}
+    assert _pods()[name]["terminationGracePeriodSeconds"] >= 30, "draining takes up to 20"
+
+
+def test_a_pod_mounts_its_volumes_and_writes_to_no_other_place() -> None:
+    for pod in _pods().values():
+        (container,) = pod["containers"]
+        assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert {"/data", "/tmp"} <= {one["mountPath"] for one in container["volumeMounts"]}
+
+
+def test_the_service_finds_the_pods_of_the_server_and_its_claim_is_made() -> None:
+    kinds = {one["kind"]: one for one in _objects()}
+    server = next(one for one in _objects() if one["metadata"]["name"] == "artelier-server")
+    claims = {
+        one["persistentVolumeClaim"]["claimName"]
+        for pod in _pods().values()
+        for one in pod["volumes"]
+        if "persistentVolumeClaim" in one
+    }
+
+    assert kinds["Service"]["spec"]["selector"] == server["spec"]["template"]["metadata"]["labels"]
+    assert claims == {kinds["PersistentVolumeClaim"]["metadata"]["name"]}
