@@ -9,6 +9,7 @@ import pytest
 
 from artelier_lab.bench import AREAS, Target, judge, run_bench
 from artelier_lab.bench.peers.area import PEERS
+from artelier_lab.bench.sizing import Constants, simulate
 from tests.cli.conftest import Shell
 
 
@@ -78,3 +79,37 @@ def test_peers_measures_what_is_installed_and_names_what_is_not(tmp_path: Path) 
     assert set(found["missing"]) == absent and "artelier" not in absent
     assert found["versions"]["artelier"]
     assert not list(tmp_path.iterdir())
+
+
+# Sizing
+
+MEASURED = Constants(
+    cpu_ms=1.0, commits_per_cycle=2.0, group_ms=2.0, batch_ms=0.5, bytes_per_cycle=4_000.0, look_ms=0.1
+)
+
+
+def test_few_workers_do_what_their_models_leave_them_time_for() -> None:
+    seen = simulate(MEASURED, workers=2, slots=8, model_s=1.0, seconds=200.0, seed=3)
+
+    assert seen["of_unhindered"] == pytest.approx(1.0, abs=0.05)
+    assert 2.0 <= seen["commit_ms_p50"] < 3.0
+    assert seen["connections"] == 6
+
+
+def test_a_full_database_writes_as_much_as_its_groups_carry_and_no_more() -> None:
+    """A worker's first batch stands in line alone (2 ms), the 15 that gather meanwhile go together (2 + 14 *
+    0.5 ms), and a cycle has two commits."""
+    seen = simulate(MEASURED, workers=64, slots=16, model_s=0.01, seconds=30.0, seed=4)
+
+    assert seen["cycles_per_s"] == pytest.approx(16 / 11e-3 / 2, rel=0.02)
+    assert seen["database_busy"] > 0.95
+    assert seen["gb_per_day"] == pytest.approx(seen["cycles_per_s"] * 86_400 * 4_000 / 1e9)
+
+
+def test_more_workers_never_do_less_until_the_database_is_full() -> None:
+    rates = [
+        simulate(MEASURED, workers=workers, seconds=60.0, seed=5)["cycles_per_s"]
+        for workers in (1, 4, 16, 64)
+    ]
+
+    assert rates == sorted(rates) and rates[3] > 30 * rates[0]

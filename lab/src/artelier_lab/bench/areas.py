@@ -75,6 +75,12 @@ def _stores(*, quick: bool, directory: Path, progress: Progress) -> dict[str, An
     return bench_stores(quick=quick, directory=directory, progress=progress)
 
 
+def _sizing(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
+    from artelier_lab.bench.sizing import bench_sizing
+
+    return bench_sizing(quick=quick, directory=directory, progress=progress)
+
+
 def _peers(*, quick: bool, directory: Path, progress: Progress) -> dict[str, Any]:
     from artelier_lab.bench.peers.area import bench_peers
 
@@ -92,6 +98,7 @@ AREAS: dict[str, Area] = {
     "economy": _economy,
     "scale": _scale,
     "stores": _stores,
+    "sizing": _sizing,
     "peers": _peers,
 }
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""

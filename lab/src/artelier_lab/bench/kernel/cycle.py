@@ -51,7 +51,7 @@ class CallingModel:
         return ModelReply(tool_calls=(call,), usage=usage)
 
 
-def open_kernel(path: Path, model: CallingModel, **more: Any) -> Kernel:
+def open_kernel(path: Path | str, model: CallingModel, **more: Any) -> Kernel:
     return Kernel.open(path, models={"bench": model}, tools=[fetch], **more)
 
 
