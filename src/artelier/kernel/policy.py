@@ -336,8 +336,9 @@ class Workspaces:
         """Describe the folders of all tenants.
 
         `roots` names a folder for each tenant. `base` holds one folder for each other tenant, named after it
-        and made on first use; it is made itself where its parent is there. `default` is where new work happens if nobody names a folder, while tenants may
-        use any. With `roots`, `base` or `is_confined`, a tenant without a folder of its own has no files.
+        and made on first use; it is made itself where its parent is there. `default` is where new work
+        happens if nobody names a folder, while tenants may use any. With `roots`, `base` or `is_confined`, a
+        tenant without a folder of its own has no files.
         Errors: `InvalidConfig` if a folder is not there, or lies in that of another tenant.
         """
         self._base = None if base is None else _existing(_made(base), "the folder of all workspaces")
