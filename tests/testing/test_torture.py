@@ -154,6 +154,41 @@ def test_processes_that_share_the_seeds_hold_every_promise(tmp_path: Path) -> No
     assert (report["failures"], report["seeds"]) == ([], 2)
 
 
+def test_a_store_that_cannot_be_tried_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="no such engine"):
+        run_torture(1, store="stone")
+    with pytest.raises(InvalidRequest, match="on a file only"):
+        run_torture(1, store="postgres", real=True)
+    with pytest.raises(InvalidRequest, match="not kept"):
+        run_torture(1, store="postgres", keep=True)
+
+
+@pytest.mark.slow
+def test_a_seed_holds_every_promise_on_postgresql(tmp_path: Path) -> None:
+    report = run_torture([14], store="postgres", jobs=1, directory=tmp_path)
+
+    assert report["failures"] == []
+    assert report["statuses"]["world passed"] == report["statuses"]["mission ended"] == 1
+    assert not list(tmp_path.iterdir()), "its databases were removed, and no file was made"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "plant", ["lost-time", "double-step", "unbalanced-posting", "torn-tick", "hasty-tasks"]
+)
+def test_a_plant_is_found_on_postgresql(tmp_path: Path, plant: str) -> None:
+    soon, promise = FOUND[plant]
+    found = set[str]()
+    for seed in (soon, *range(6)):
+        report = run_torture([seed], plant=plant, store="postgres", jobs=1, directory=tmp_path)
+        for failure in report["failures"]:
+            assert failure["command"].endswith(f"--start {seed} --plant {plant} --store postgres")
+            found |= {finding["invariant"] for finding in failure["findings"]}
+        if promise in found:
+            return
+    pytest.fail(f"found instead of {promise!r}: {sorted(found)}")
+
+
 @pytest.mark.slow
 def test_an_agent_that_is_killed_again_and_again_comes_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

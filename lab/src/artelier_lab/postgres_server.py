@@ -5,7 +5,6 @@ It is started once in a process and stopped when the process ends. Each test get
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 SETTINGS: Mapping[str, str] = {
@@ -131,6 +131,14 @@ class PostgresServer:
             db.execute(f"CREATE DATABASE {name} {options}".encode())
         return self.address(name)
 
+    def drop_database(self, address: str) -> None:
+        """Remove a database, whoever is still connected."""
+        import psycopg
+
+        name = address.partition("@/")[2].partition("?")[0]
+        with psycopg.connect(self.address("postgres"), autocommit=True) as db:
+            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
     def address(self, database: str) -> str:
         return f"postgresql://artelier@/{database}?host={self.folder}"
 
@@ -142,5 +150,5 @@ def shared_server() -> PostgresServer | None:
     if binaries is None or find_spec("psycopg") is None:
         return None
     server = PostgresServer(binaries)
-    atexit.register(server.close)
+    Finalize(None, server.close, exitpriority=10)  # at the end of a child of multiprocessing, too
     return server

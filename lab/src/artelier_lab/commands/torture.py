@@ -28,6 +28,12 @@ def torture(
         typer.Option("--plant", metavar="NAME", help="Put a known bug in, to see that it is found."),
     ] = None,
     real: Annotated[bool, typer.Option("--real", help="Real processes and real `kill -9`; slower.")] = False,
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store", metavar="ENGINE", help="`sqlite`, or `postgres` for servers started here; slower."
+        ),
+    ] = "sqlite",
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", help="Processes: else one per CPU.", min=1)
     ] = None,
@@ -67,6 +73,7 @@ def torture(
             start=start,
             plant=plant,
             real=real,
+            store=store,
             jobs=jobs,
             directory=directory,
             keep=keep,

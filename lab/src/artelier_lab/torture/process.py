@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import sqlite3
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.log.writer import Writer
 from artelier.ports.model import ModelPort
 from artelier.ports.tool import ToolPort
+from artelier_lab.torture.engine import engine
 from artelier_lab.torture.outside import Outside
 from artelier_lab.torture.plan import Plan
 from artelier_lab.torture.virtual import VirtualClock, VirtualLoop, VirtualTask
@@ -55,7 +55,7 @@ class InlineWriter(Writer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._due: asyncio.TimerHandle | asyncio.Handle | None = None
         super().__init__(*args, **kwargs)
-        self._db.execute("PRAGMA busy_timeout = 0")  # a lock is an error at once: time stands still
+        engine().never_wait(self._db)
         self.process = _opening[-1]
         self.process.writer = self
 
@@ -86,9 +86,7 @@ class InlineWriter(Writer):
 
     def limit_pages(self, more: int | None) -> None:
         """Let the file grow by so many pages and no further; None lifts it."""
-        count = self._db.only("PRAGMA page_count")[0]
-        limit = 1_073_741_823 if more is None else count + more
-        self._db.execute(f"PRAGMA max_page_count = {limit}")
+        engine().limit_pages(self._db, more)
 
     def stop(self) -> None:
         if self._due is not None:
@@ -109,7 +107,8 @@ def _inline_writers(process: Process) -> Generator[None]:
     _opening.append(process)
     artelier.log.database_store.Writer = InlineWriter  # pyright: ignore[reportPrivateImportUsage] - replaced
     try:
-        yield
+        with engine().alone():
+            yield
     finally:
         artelier.log.database_store.Writer = before  # pyright: ignore[reportPrivateImportUsage] - replaced
         _opening.pop()
@@ -147,7 +146,7 @@ class Process:
         self.loop = loop
         with _inline_writers(self):
             self.kernel = Kernel.open(
-                path,
+                engine().open(path),
                 models={"m": model},
                 tools=tools,
                 policy=POLICY,
@@ -170,9 +169,7 @@ class Process:
             self.crash(point)
             raise SimulatedCrash(point)
         if error == "full":
-            full = sqlite3.OperationalError("database or disk is full")
-            full.sqlite_errorcode = sqlite3.SQLITE_FULL
-            raise full
+            raise engine().no_room()
 
     async def enter(self, kind: str, run_id: str, key: str | None) -> None:
         """A model or a tool is entered for a step. One that is recorded as completed must not be."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier.errors import InvalidRequest
+from artelier_lab.torture.engine import engine, find_engine, using_engine
 from artelier_lab.torture.missions.plants import MISSION_PLANTS
 from artelier_lab.torture.missions.simulation import try_mission
 from artelier_lab.torture.plants import PROBE_PLANTS, SAGA_PLANTS, planted
@@ -41,13 +41,15 @@ class Options:
 
     plant: str | None = None
     real: bool = False
+    store: str = "sqlite"
     directory: Path
     keep: bool = False
 
     def command(self, seed: int) -> str:
         """The command that repeats one seed."""
         plant = f" --plant {self.plant}" if self.plant else ""
-        return f"artelier torture --seeds 1 --start {seed}{plant}{' --real' if self.real else ''}"
+        store = f" --store {self.store}" if self.store != "sqlite" else ""
+        return f"artelier torture --seeds 1 --start {seed}{plant}{store}{' --real' if self.real else ''}"
 
 
 def run_torture(
@@ -56,6 +58,7 @@ def run_torture(
     start: int = 0,
     plant: str | None = None,
     real: bool = False,
+    store: str = "sqlite",
     jobs: int | None = None,
     failures_max: int = 5,
     directory: str | Path | None = None,
@@ -65,13 +68,19 @@ def run_torture(
     """Try seeds, and tell what broke: `ok`, `failures` with the command that repeats each, and counts.
 
     `seeds`: how many from `start` on, or which. `plant` puts a known bug in, to see that it is found.
-    `real` uses real processes and real `kill -9` instead of the simulator. `jobs` processes work at once
-    (all CPUs). After `failures_max` failed seeds no more are begun. Databases are put into `directory`
+    `real` uses real processes and real `kill -9` instead of the simulator. `store`: `sqlite`, or `postgres`
+    for databases of a server that each process starts, and that keeps none of them. `jobs` processes work at
+    once (all CPUs). After `failures_max` failed seeds no more are begun. Databases are put into `directory`
     (a temporary one); `keep` leaves those of failed seeds there.
     Errors: `InvalidRequest` for an unknown plant, or a plant with `real`.
     """
     with planted(plant):
         pass
+    if real and store != "sqlite":
+        raise InvalidRequest("real processes are tried on a file only", got=f"real with store {store}")
+    if keep and store != "sqlite":
+        raise InvalidRequest("databases of a server are not kept", got=f"keep with store {store}")
+    find_engine(store)
     if plant is not None and real:
         raise InvalidRequest("a plant works in the simulator only", got=f"real with plant {plant}")
     numbers = range(start, start + seeds) if isinstance(seeds, int) else [*seeds]
@@ -79,7 +88,7 @@ def run_torture(
     verdicts: list[Verdict] = []
     failed: list[dict[str, Any]] = []
     with _folder(directory) as folder:
-        options = Options(plant=plant, real=real, directory=folder, keep=keep)
+        options = Options(plant=plant, real=real, store=store, directory=folder, keep=keep)
         for verdict in _tried(numbers, options, jobs=jobs):
             verdicts.append(verdict)
             if verdict.findings:
@@ -95,7 +104,7 @@ def run_torture(
 def _try(options: Options, seed: int) -> Verdict:
     folder = options.directory / f"seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    with planted(options.plant):
+    with using_engine(options.store), planted(options.plant):
         if options.real:
             verdict = try_real(seed, folder)
         elif options.plant in SAGA_PLANTS:
@@ -116,8 +125,8 @@ def _try(options: Options, seed: int) -> Verdict:
                 verdict.add(try_world(seed, folder))
                 verdict.add(try_schedules(seed, folder))
                 verdict.add(try_mission(seed, folder))
-    if not (options.keep and verdict.findings):
-        shutil.rmtree(folder, ignore_errors=True)
+        if not (options.keep and verdict.findings):
+            engine().remove(folder)
     gc.collect()  # each simulation freezes what the one before has left behind
     return verdict
 
@@ -192,6 +201,7 @@ def _report(
         "asked": asked,
         "plant": options.plant,
         "real": options.real,
+        "store": options.store,
         "failures": failed,
         "faults": total(verdict.counts for verdict in verdicts),
         "calls": total(verdict.calls for verdict in verdicts),

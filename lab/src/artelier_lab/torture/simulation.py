@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sqlite3
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from artelier.errors import ArtelierError, Flow, NotFound
 from artelier.kernel import Tenant
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier_lab.torture.checks.oracle import Oracle
+from artelier_lab.torture.engine import engine
 from artelier_lab.torture.operator import FINAL, Operator
 from artelier_lab.torture.outside import Outside
 from artelier_lab.torture.perform import TENANT, Performer
@@ -277,13 +276,8 @@ class Simulation:
     async def _lock(self) -> None:
         """Another program holds the database locked."""
         self.plan.count("locked")
-        with suppress(sqlite3.OperationalError):
-            rival = sqlite3.connect(self.path, isolation_level=None, timeout=0)
-            try:
-                rival.execute("BEGIN IMMEDIATE")
-                await asyncio.sleep(self.plan.rng.uniform(0.5, 8.0))
-            finally:
-                rival.close()
+        with engine().locked(self.path):
+            await asyncio.sleep(self.plan.rng.uniform(0.5, 8.0))
 
     async def _tighten(self) -> None:
         """The disk is nearly full for a while."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from artelier_lab.torture.checks.audit import Audit, Ended
 from artelier_lab.torture.checks.forks import ForksDoNothing
 from artelier_lab.torture.checks.invariants import INVARIANTS, Invariant
+from artelier_lab.torture.engine import engine
 from artelier_lab.torture.perform import TENANT
 from artelier_lab.torture.programs.probes import LATE, draw_payments
 from artelier_lab.torture.programs.sagas import OrdersAreTakenBack, draw_sagas
@@ -116,7 +115,7 @@ def _judged(
 
     async def check() -> None:
         desk = simulation.open("desk")
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        with engine().reading(path) as db:
             audit = Audit(simulation=simulation, desk=desk, db=db, ended=ended, expected=expected)
             for invariant in invariants:
                 verdict.findings += [(invariant.name, text) for text in await invariant.check(audit)]

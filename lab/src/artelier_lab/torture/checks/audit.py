@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from artelier_lab.torture.engine import Reader
 from artelier_lab.torture.process import Process
 from artelier_lab.torture.simulation import Simulation
 
@@ -31,7 +31,7 @@ class Audit:
 
     simulation: Simulation
     desk: Process
-    db: sqlite3.Connection
+    db: Reader
     ended: dict[str, Ended]
     """By run, children included."""
     expected: dict[str, Ended]

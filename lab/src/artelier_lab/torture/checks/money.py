@@ -18,7 +18,7 @@ first."""
 
 _EVENTS = (
     "SELECT s.name, e.kind, e.data FROM events e JOIN streams s ON s.id = e.stream"
-    " WHERE s.tenant = ? AND (instr(e.data, '\"postings\"') OR instr(e.data, '\"counts\"')"
+    " WHERE s.tenant = ? AND (instr(e.data, '\"postings\"') > 0 OR instr(e.data, '\"counts\"') > 0"
     " OR e.kind IN ('run.started', 'limit.set')) ORDER BY e.position"
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from artelier.log import blob_name
 from artelier.log.blobs import unpack
 from artelier_lab.torture.checks import invariants as every
 from artelier_lab.torture.checks.audit import Audit, Ended
+from artelier_lab.torture.engine import Reader
 from artelier_lab.torture.perform import TENANT
 
 MISSION = "m"
@@ -46,7 +46,7 @@ class Made:
     """Of artifacts: id, number, kind, owner, content."""
 
 
-def made_in(db: sqlite3.Connection, made: Made) -> None:
+def made_in(db: Reader, made: Made) -> None:
     """Read it from the file."""
     made.tasks += db.execute(_TASKS).fetchall()
     for name, data in db.execute(_WRITTEN).fetchall():
@@ -55,7 +55,7 @@ def made_in(db: sqlite3.Connection, made: Made) -> None:
         made.versions.append((name, told["version"], told["kind"], told["owner"], text))
 
 
-def _text(db: sqlite3.Connection, ref: str | None) -> str:
+def _text(db: Reader, ref: str | None) -> str:
     """The content that a ref is of; refs of two stores differ, their content does not."""
     if ref is None:
         return ""

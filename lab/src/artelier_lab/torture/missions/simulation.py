@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +23,7 @@ from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Delta, ModelReply, ModelRequest
 from artelier_lab.torture.checks.audit import Audit
 from artelier_lab.torture.checks.oracle import PRICE, Oracle
+from artelier_lab.torture.engine import engine
 from artelier_lab.torture.missions.checks import MISSION, Made, made_in, mission_invariants
 from artelier_lab.torture.operator import FINAL, Operator
 from artelier_lab.torture.outside import Outside
@@ -240,7 +239,7 @@ def _played(seed: int, path: Path, *, faults: bool) -> tuple[MissionSimulation, 
         made.ended.update(await endings(simulation))
 
     in_virtual_time(whole, simulation.findings)
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+    with engine().reading(path) as db:
         made_in(db, made)
     return simulation, made
 
@@ -256,7 +255,7 @@ def try_mission(seed: int, folder: Path) -> Verdict:
     async def check() -> None:
         asyncio.get_running_loop().set_default_executor(_Inline())
         desk = simulation.open("desk")
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        with engine().reading(path) as db:
             audit = Audit(simulation=simulation, desk=desk, db=db, ended=made.ended, expected=expected.ended)
             for invariant in mission_invariants(made, expected):
                 verdict.findings += [

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from artelier.agents.schedules.recurrence import MISSED_MAX, Timing
 from artelier.app import VIEWS
-from artelier.log import verify_store
+from artelier_lab.torture.engine import engine
 
 Finding = tuple[str, str]
 
@@ -30,8 +28,8 @@ ENDED = ("completed", "failed", "cancelled")
 
 def audit_schedules(path: Path, calls: Mapping[str, int]) -> list[Finding]:
     """All that is wrong, by promise."""
-    found = [("I1, I2: the log is the truth", text) for text in verify_store(path, VIEWS).findings]
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+    found = [("I1, I2: the log is the truth", text) for text in engine().verify(path, VIEWS).findings]
+    with engine().reading(path) as db:
         starts: Counter[str] = Counter()
         ends: dict[str, int] = {}
         for name, kind, position in db.execute(_ENDS):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ from artelier.log.blobs import unpack
 from artelier.testing.economy.books import ConsentBooks
 from artelier.world.events import world_space, world_stream
 from artelier.world.history.world_diff import hash_world
+from artelier_lab.torture.engine import Reader, engine
 from artelier_lab.torture.world.books import ESCROW, Books, Happened
 from artelier_lab.torture.world.player import WORLD, Played, opened
 from artelier_lab.torture.world.scenario import DrawnModel, DrawnWorld
@@ -32,7 +31,7 @@ class WorldAudit(NamedTuple):
 
     drawn: DrawnWorld
     played: Played
-    db: sqlite3.Connection
+    db: Reader
     events: list[Happened]
     books: Books
 
@@ -47,7 +46,7 @@ def audit_world(drawn: DrawnWorld, played: Played, path: Path) -> tuple[list[Fin
     """Every promise that is broken, and how often each action was done or rejected."""
     findings: list[Finding] = [("a world goes on", text) for text in played.findings]
     findings += asyncio.run(_verified(drawn, path))
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+    with engine().reading(path) as db:
         events = _events(db)
         books = Books(agents=drawn.agents, content=_content(db))
         for event in events:
@@ -68,7 +67,7 @@ async def _verified(drawn: DrawnWorld, path: Path) -> list[Finding]:
     return [("world: the log is the truth", text) for text in report.findings]
 
 
-def _events(db: sqlite3.Connection) -> list[Happened]:
+def _events(db: Reader) -> list[Happened]:
     rows = db.execute(
         "SELECT s.name, e.seq, e.kind, e.actor, e.at_us, e.data FROM events e"
         " JOIN streams s ON s.id = e.stream WHERE s.space = ? ORDER BY e.position",
@@ -80,7 +79,7 @@ def _events(db: sqlite3.Connection) -> list[Happened]:
     ]
 
 
-def _content(db: sqlite3.Connection) -> Callable[[str], str]:
+def _content(db: Reader) -> Callable[[str], str]:
     def content(ref: str) -> str:
         row = db.execute(
             "SELECT codec, content, size FROM blobs WHERE name = ?", (blob_name(ref),)
@@ -210,13 +209,13 @@ def hashed(drawn: DrawnWorld, path: Path) -> str:
             rows = await kernel.store.query(
                 "SELECT count(*) FROM events WHERE (kind = 'reflex.fell_through' AND"
                 " json_extract(data, '$.why') IN ('timeout', 'crashed'))"
-                """ OR instr(data, '"wall":{"')"""  # of an invocation, of an act, of a move of a workflow
+                """ OR instr(data, '"wall":{"') > 0"""  # of an invocation, of an act, of a move of a workflow
             )
             if rows[0][0]:
                 return ""
             return (await hash_world(kernel.for_tenant(), WORLD)).sha256
         except ArtelierError as error:
-            return f"{error.code}: {error}"
+            return f"{path.name}: {error.code}: {error}"  # equal to no other: it is a finding
         finally:
             await kernel.aclose()
 

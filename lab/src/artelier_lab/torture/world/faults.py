@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import artelier.log.database_store
 from artelier.log.contract import Applied
 from artelier.log.writer import Writer
+from artelier_lab.torture.engine import engine
 
 LIVES_MAX = 8
 """Lives with a misfortune; then comes the calm."""
@@ -77,9 +77,7 @@ class WorldFaults:
         if is_commit and self._left and self.rng.random() < 0.4:
             self._left -= 1
             self.counts["world: disk full"] += 1
-            full = sqlite3.OperationalError("database or disk is full")
-            full.sqlite_errorcode = sqlite3.SQLITE_FULL
-            raise full
+            raise engine().no_room()
 
     def event(self) -> None:
         """Before the views take up an event of a batch."""

@@ -12,6 +12,7 @@ from artelier import Kernel
 from artelier.errors import ArtelierError, Conflict, Flow
 from artelier.world import World
 from artelier.world.genesis import settle
+from artelier_lab.torture.engine import engine
 from artelier_lab.torture.world.faults import FULL_MAX, WorldCrash, WorldFaults, breaking_writers
 from artelier_lab.torture.world.scenario import DrawnModel, DrawnWorld
 
@@ -63,7 +64,7 @@ def play(drawn: DrawnWorld, path: Path, faults: WorldFaults | None) -> Played:
 
 
 def opened(path: Path, model: DrawnModel, faults: WorldFaults | None = None) -> Kernel:
-    return Kernel.open(path, models={"m": model}, environ={}, fault=faults)
+    return Kernel.open(engine().open(path), models={"m": model}, environ={}, fault=faults)
 
 
 async def _made(drawn: DrawnWorld, path: Path, model: DrawnModel) -> None:
