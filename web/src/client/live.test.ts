@@ -298,3 +298,27 @@ test("after stop nothing comes any more, not even what waited; a later start rea
   world.draw();
   expect(came).toEqual(world.stored);
 });
+
+test("before anything has been read nothing is said to be old, however long nobody answers", async () => {
+  const late = new World();
+  const said: LiveState[] = [];
+  const graphs: Graph[] = [];
+  late.refuseWith = 503;
+  const first = new LiveFeed({
+    outside: late,
+    onBegin: ({ graph }) => graphs.push(graph),
+    onWindow: () => undefined,
+    onEvents: () => undefined,
+    onState: (state) => said.push(state),
+  });
+  first.start();
+  await settled();
+  await late.pass(STALE_AFTER_MS);
+  expect(said).toEqual(["waiting"]);
+
+  late.refuseWith = null;
+  await late.pass(10_000);
+  late.source?.onopen?.();
+  expect(said).toEqual(["waiting", "live"]);
+  expect(graphs).toHaveLength(1);
+});

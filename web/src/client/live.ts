@@ -6,9 +6,15 @@ import { address, type Page } from "./http";
 /**
  * `live`: events arrive as they happen. `loading`: what is stored is being read. `reconnecting`: the
  * connection broke a moment ago. `stale`: it broke long ago, so what is shown is old. `offline`: this
- * device has no network. `signed_out`: the server wants a new sign-in.
+ * device has no network. `waiting`: no connection, and nothing has been read yet. `signed_out`: the server wants
+ * a new sign-in.
  */
-export type LiveState = "loading" | "live" | "reconnecting" | "stale" | "offline" | "signed_out";
+export type LiveState = "loading" | "live" | "reconnecting" | "stale" | "offline" | "waiting" | "signed_out";
+
+/** Whether the page does not know yet what there is, so that it may call nothing missing. */
+export function isUnread(live: LiveState): boolean {
+  return live === "loading" || live === "waiting";
+}
 
 export interface Source {
   readonly readyState: number;
@@ -51,6 +57,7 @@ export class LiveFeed {
   readonly #onState: (state: LiveState) => void;
   #origin: Snapshot | null = null;
   #hasWindow = false;
+  #hasBegun = false;
   #position = 0;
   /** Position of the newest event that was handed out. */
   #delivered = 0;
@@ -133,6 +140,7 @@ export class LiveFeed {
     const origin = await this.#outside.snapshot(null, this.#abort.signal);
     if (generation !== this.#generation) return;
     this.#origin = origin;
+    this.#hasBegun = true;
     this.#hasWindow = origin.windowFrom >= origin.graph.position;
     this.#queue = [];
     this.#position = this.#delivered = origin.graph.position;
@@ -217,7 +225,8 @@ export class LiveFeed {
 
   #broken(retry: boolean): void {
     if (this.#state === "signed_out") return;
-    if (!this.#outside.isOnline()) this.#setState("offline");
+    if (!this.#hasBegun) this.#setState("waiting");
+    else if (!this.#outside.isOnline()) this.#setState("offline");
     else if (this.#state !== "stale") this.#setState("reconnecting");
     this.#cancelStale ??= this.#outside.later(() => {
       if (this.#state === "reconnecting") this.#setState("stale");

@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import type { Graph } from "@/projection/graph";
 import type { Route } from "@/shell/route";
 import type { UiState } from "@/state/ui";
@@ -44,7 +45,7 @@ export function canAct({ ui }: Pick<CommandState, "ui">): Enabled {
   if (ui.me.role === "viewer") return no("Your role is viewer: you can look, not act.");
   if (ui.travel !== null) return no("You are looking at the past. Go back to now first.");
   if (ui.live === "offline") return no("This device is offline.");
-  if (ui.live === "loading") return no("What happened so far is being read. It may act in a moment.");
+  if (isUnread(ui.live)) return no("What happened so far is being read. It may act in a moment.");
   if (ui.live !== "live")
     return no("There is no connection: what you see is old. It may act when it is back.");
   return YES;

@@ -1,3 +1,4 @@
+import { useEffect, useState } from "react";
 import type { LiveState } from "@/client/live";
 import { dayAndTime } from "@/ui/time";
 import { Button } from "@/ui/Button";
@@ -8,16 +9,22 @@ import { boot } from "./boot";
 import { CommandButton } from "./CommandButton";
 
 const WORDS: Partial<Record<LiveState, string>> = {
+  loading: "The server reads what happened so far. What is missing here comes by itself.",
+  waiting: "The server does not answer yet. What is missing here comes by itself.",
   reconnecting: "Reconnecting. What you see may be a moment old.",
   stale: "No connection for a while: what you see is old. Check that `artelier up` is still running.",
   offline: "This device is offline. What you see is from before.",
 };
 
+/** What is read within this time needs no words. */
+const QUIET_MS = 1_500;
+
 /** Says when the screen does not show the present, and how to get back to it. */
 export function Banner() {
   const live = useUi((state) => state.live);
   const travel = useUi((state) => state.travel);
-  const words = WORDS[live];
+  const isSlow = useIsAfter(QUIET_MS);
+  const words = live === "loading" && !isSlow ? undefined : WORDS[live];
   return (
     <div aria-live="polite" className="[grid-area:banner]">
       {words !== undefined && (
@@ -26,7 +33,7 @@ export function Banner() {
             <WarnIcon />
           </span>
           <p className="flex-1">{words}</p>
-          {live !== "offline" && (
+          {live !== "offline" && live !== "loading" && (
             <Button size="small" onClick={() => void boot()}>
               Try now
             </Button>
@@ -36,6 +43,15 @@ export function Banner() {
       {travel !== null && <PastBanner position={travel} />}
     </div>
   );
+}
+
+function useIsAfter(ms: number): boolean {
+  const [isAfter, setAfter] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setAfter(true), ms);
+    return () => clearTimeout(timer);
+  }, [ms]);
+  return isAfter;
 }
 
 function PastBanner({ position }: { readonly position: number }) {

@@ -1,5 +1,5 @@
 import { browser } from "@/client/browser";
-import { ApiError, onSignedOut } from "@/client/http";
+import { ApiError, inWords, onSignedOut } from "@/client/http";
 import { LiveFeed } from "@/client/live";
 import { queryClient } from "@/client/queries";
 import { fetchMe } from "@/client/session";
@@ -7,9 +7,23 @@ import { eventLog } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
 
 let feed: LiveFeed | null = null;
+let retry: ReturnType<typeof setTimeout> | undefined;
 
-/** Finds out who is there and begins to listen. May be called again, after a sign-in or a change of tenant. */
-export async function boot(): Promise<void> {
+/** How long a page that found no server waits before it asks again; the last one from then on. */
+const RETRY_MS = [500, 1_000, 2_000, 3_000];
+
+/** A server that answers later than this starts, or is busy. */
+const SLOW_MS = 1_500;
+
+/**
+ * Finds out who is there and begins to listen. May be called again, after a sign-in or a change of tenant.
+ * While the server starts or is away it asks again by itself; `attempt` counts how often it has.
+ */
+export async function boot(attempt = 0): Promise<void> {
+  clearTimeout(retry);
+  const slow = setTimeout(() => {
+    if (useUi.getState().session === "unknown") setUi({ session: "waiting" });
+  }, SLOW_MS);
   try {
     const me = await fetchMe();
     if (useUi.getState().me?.tenant !== me.tenant) begin();
@@ -17,8 +31,22 @@ export async function boot(): Promise<void> {
     feed?.start();
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return; // `signedOut` has seen it
-    setUi({ session: "unreachable" });
+    if (useUi.getState().session === "signed_in") return feed?.start(); // it says so, and what is shown stays
+    if (isPassing(error)) {
+      setUi({ session: "waiting" });
+      const wait = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
+      retry = setTimeout(() => void boot(attempt + 1), wait);
+    } else {
+      setUi({ session: "refused", refusal: inWords(error) });
+    }
+  } finally {
+    clearTimeout(slow);
   }
+}
+
+/** Whether the same question may have another answer in a moment: nobody answers, or a proxy does instead. */
+function isPassing(error: unknown): boolean {
+  return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
 }
 
 /** Nothing of another tenant stays on the screen. */

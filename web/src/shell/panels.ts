@@ -1,4 +1,5 @@
 import { type ComponentType, lazy } from "react";
+import { loadPart } from "./loadPart";
 
 /** Places of the frame that a feature fills with `features/<name>/panel.tsx`. Without it the place is not there. */
 export type PanelName =
@@ -19,7 +20,7 @@ export function isPanelBuilt(name: PanelName): boolean {
 
 function panel(name: PanelName): ComponentType | null {
   const loader = loaders[`../features/${name}/panel.tsx`];
-  return loader === undefined ? null : lazy(loader);
+  return loader === undefined ? null : lazy(() => loadPart(loader));
 }
 
 export const panels: Readonly<Record<PanelName, ComponentType | null>> = {

@@ -14,6 +14,7 @@ import {
   ToolIcon as SkillsIcon,
   WorldIcon,
 } from "@/ui/icons/icons";
+import { loadPart } from "./loadPart";
 
 export interface ScreenProps {
   /** The thing that the address names, if it names one. */
@@ -94,7 +95,7 @@ export function screenComponent(id: string): LazyExoticComponent<ComponentType<S
   if (known !== undefined) return known;
   const loader = loaderOf(id);
   if (loader === undefined) return undefined;
-  const component = lazy(loader);
+  const component = lazy(() => loadPart(loader));
   components.set(id, component);
   return component;
 }

@@ -258,11 +258,57 @@ describe("not signed in", () => {
     expect((await screen.findByText("name or password is wrong")).getAttribute("role")).toBe("alert");
     expect(screen.getByLabelText("Password")).toBeTruthy();
   });
+});
 
-  test("a server that is not there says what to do", async () => {
-    vi.stubGlobal("fetch", () => Promise.reject(new TypeError("refused")));
+describe("no server answers", () => {
+  const answered = (status: number, body: object) =>
+    vi.stubGlobal("fetch", () => Promise.resolve(new Response(JSON.stringify(body), { status })));
+
+  test("the page says that it waits, and opens by itself when the server is there", async () => {
+    const there = globalThis.fetch;
+    vi.useFakeTimers();
+    try {
+      vi.stubGlobal("fetch", () => Promise.reject(new TypeError("refused")));
+      await open();
+      expect(screen.getByRole("heading", { name: "Waiting for the server" })).toBeTruthy();
+      expect(screen.queryByRole("alert")).toBeNull();
+      await act(() => vi.advanceTimersByTimeAsync(16_000));
+      expect(screen.getByText(/Check that/)).toBeTruthy();
+
+      answered(503, {}); // by a proxy before it
+      await act(() => vi.advanceTimersByTimeAsync(4_000));
+      expect(screen.getByRole("heading", { name: "Waiting for the server" })).toBeTruthy();
+
+      vi.stubGlobal("fetch", there);
+      await act(() => vi.advanceTimersByTimeAsync(4_000));
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(useUi.getState().session).toBe("signed_in");
+    expect(await screen.findByRole("navigation", { name: "Screens" })).toBeTruthy();
+  });
+
+  test("a server that is slow to say who is there is waited for in words", async () => {
+    vi.useFakeTimers();
+    try {
+      vi.stubGlobal("fetch", () => new Promise(() => undefined));
+      render(<App />);
+      void boot();
+      await act(() => vi.advanceTimersByTimeAsync(1_000));
+      expect(screen.queryByRole("heading")).toBeNull();
+      await act(() => vi.advanceTimersByTimeAsync(1_000));
+      expect(screen.getByRole("heading", { name: "Waiting for the server" })).toBeTruthy();
+    } finally {
+      vi.useRealTimers();
+    }
+    await expectAccessible();
+  });
+
+  test("a refusal is said in the words of the server, and not asked for again by itself", async () => {
+    answered(421, { error: { code: "wrong_host", message: "no such host here", hint: "Use its name." } });
     await open();
 
-    expect(screen.getByText(/Check that `artelier up` is running/)).toBeTruthy();
+    expect(screen.getByRole("alert").textContent).toContain("no such host here");
+    expect(screen.getByRole("alert").textContent).toContain("Use its name.");
   });
 });

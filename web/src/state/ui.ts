@@ -29,7 +29,9 @@ export interface ToastAction {
 /** What only this browser knows: where one looks. What happened is in the event log, never here. */
 export interface UiState {
   readonly me: Me | null;
-  readonly session: "unknown" | "signed_in" | "signed_out" | "unreachable";
+  /** `waiting`: no server has answered yet, and it is asked again. `refused`: it will say the same again. */
+  readonly session: "unknown" | "signed_in" | "signed_out" | "waiting" | "refused";
+  readonly refusal: { readonly title: string; readonly advice: string } | null;
   /** Whether this server knows people by name and password; else the link is the way in. */
   readonly isByPassword: boolean;
   readonly live: LiveState;
@@ -69,6 +71,7 @@ const TABLET_PX = 768;
 const INITIAL: UiState = {
   me: null,
   session: "unknown",
+  refusal: null,
   isByPassword: false,
   live: "loading",
   theme: "system",

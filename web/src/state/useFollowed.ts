@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { type QueryKey, useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { currentPulse, useBeat } from "./pulse";
@@ -30,7 +31,7 @@ export function useFollowed<T>({ queryKey, queryFn, follows, enabled = true, pol
   readonly refetch: () => void;
 } {
   const beat = useBeat(follows);
-  const isCatchingUp = useUi((state) => state.live === "loading");
+  const isCatchingUp = useUi((state) => isUnread(state.live));
   const tried = useRef(0);
   const query = useQuery<Followed<T>>({
     queryKey,

@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { useCallback, useEffect, useMemo } from "react";
 import { inWords } from "@/client/http";
 import { useServer } from "@/client/server";
@@ -34,7 +35,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
   const filter = useMemo(() => readFilter(query), [query]);
   const { all, found, search } = useArtifacts(filter);
   const isPhone = useIsPhone();
-  const isLoading = useUi((state) => state.live === "loading") && all.length === 0;
+  const isLoading = useUi((state) => isUnread(state.live)) && all.length === 0;
   const selection = useUi((state) => state.selection);
   const may = useMayAct();
   const why = may.ok ? null : may.why;

@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { CanvasView } from "@/canvas/CanvasView";
 import type { Graph } from "@/projection/graph";
 import { useGraph } from "@/state/log";
@@ -21,7 +22,7 @@ export default function CanvasScreen({ id }: ScreenProps) {
   const graph = useGraph();
   const live = useUi((state) => state.live);
   const isPast = useUi((state) => state.travel !== null);
-  if (isEmpty(graph) && live === "loading") return <Skeleton label="what happened so far" rows={8} />;
+  if (isEmpty(graph) && isUnread(live)) return <Skeleton label="what happened so far" rows={8} />;
   if (isEmpty(graph)) {
     return (
       <>

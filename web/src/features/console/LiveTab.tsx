@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
 import { Button } from "@/ui/Button";
@@ -15,7 +16,7 @@ export function LiveTab() {
   const { shown, agents, events, waiting } = useRows();
   const isPaused = useConsole((state) => state.pausedAt !== null);
   if (events + waiting === 0) {
-    if (live === "loading") return <Skeleton label="the events" rows={6} />;
+    if (isUnread(live)) return <Skeleton label="the events" rows={6} />;
     return (
       <EmptyState title="Nothing has happened yet">
         Write a goal into the bar at the top: each decision, tool call and artifact appears here.

@@ -6,6 +6,7 @@ import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
 import { dollars, whole } from "@/ui/amounts";
 import { ActionButton } from "@/shell/ActionButton";
+import { loadPart } from "@/shell/loadPart";
 import { Dialog } from "@/ui/Dialog";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
@@ -15,7 +16,7 @@ import { PlanForm } from "./PlanForm";
 import { useLaunch } from "./useLaunch";
 
 /** With the library that draws it, which the first visit does not need. */
-const PlanGraph = lazy(() => import("./PlanGraph"));
+const PlanGraph = lazy(() => loadPart(() => import("./PlanGraph")));
 
 type Mission = Shape<"MissionShown">;
 

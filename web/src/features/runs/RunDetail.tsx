@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { useState } from "react";
 import type { Graph } from "@/projection/graph";
 import { Link } from "@/shell/Link";
@@ -49,7 +50,7 @@ export function RunDetail({ id }: { readonly id: string }) {
 function Missing({ id, graph }: { readonly id: string; readonly graph: Graph }) {
   const live = useUi((state) => state.live);
   const isPast = useUi((state) => state.travel !== null);
-  if (live === "loading") return <Skeleton label="the run" rows={6} />;
+  if (isUnread(live)) return <Skeleton label="the run" rows={6} />;
   return (
     <EmptyState
       title={isPast ? "This run had not begun" : "There is no such run"}

@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { useMemo, useState } from "react";
 import { RUN_STATUSES, type RunStatus as Status } from "@/projection/graph";
 import { shortName } from "@/projection/event";
@@ -79,7 +80,7 @@ export function RunList() {
   const [text, setText] = useState("");
   const [status, setStatus] = useState<Chosen>("");
   const found = useMemo(() => filtered(tree, text, status), [tree, text, status]);
-  if (tree.length === 0 && live === "loading") return <Skeleton label="the runs" rows={8} />;
+  if (tree.length === 0 && isUnread(live)) return <Skeleton label="the runs" rows={8} />;
   if (tree.length === 0)
     return (
       <EmptyState title="No run was started yet">

@@ -18,6 +18,7 @@ const CONNECTION: Readonly<Record<LiveState, string>> = {
   stale: "lost: check that `artelier up` is running",
   signed_out: "signed out",
   offline: "this device is offline",
+  waiting: "none yet: the server does not answer",
 };
 
 const eventsOf = (graph: Graph): number => graph.position;
