@@ -54,7 +54,7 @@ export function ScreenView() {
           </EmptyState>
         ) : (
           <Boundary what={screen.label} retryKey={`${id} ${route.id ?? ""}`}>
-            <Suspense fallback={<Skeleton label={screen.label} rows={6} />}>
+            <Suspense fallback={<Skeleton isScreen label={screen.label} rows={6} />}>
               <Component id={route.id} />
             </Suspense>
           </Boundary>

@@ -1,3 +1,4 @@
+import { isUnread } from "@/client/live";
 import { counted } from "@/projection/counted";
 import type { Graph, Run } from "@/projection/graph";
 import { vitals } from "@/projection/vitals";
@@ -13,6 +14,7 @@ export function Vitals() {
   const now = useProjection(vitals);
   const graph = useGraph();
   const selection = useUi((state) => state.selection);
+  const isUnknown = useUi((state) => isUnread(state.live));
   const run = promptRun(graph, selection);
   const agent = selection?.kind === "agent" ? graph.agents.get(selection.id) : undefined;
   const budget = now.budgetMicrousd === null ? "no limit" : dollars(now.budgetMicrousd);
@@ -20,13 +22,13 @@ export function Vitals() {
   return (
     <dl className="flex flex-wrap items-stretch gap-y-1">
       <Vital label="spent / budget" title={costTitle(now.heldMicrousd, now.unpriced)}>
-        {spent} / {budget}
+        {isUnknown ? "…" : `${spent} / ${budget}`}
       </Vital>
       <Vital label="running">
-        {now.runningAgents} of {counted(now.agents, "agent")}
+        {isUnknown ? "…" : `${now.runningAgents} of ${counted(now.agents, "agent")}`}
       </Vital>
       <Vital label="approvals" tone={now.waitingApprovals > 0 ? "text-warn" : undefined}>
-        {now.waitingApprovals === 0 ? "none waiting" : `${now.waitingApprovals} waiting`}
+        {isUnknown ? "…" : now.waitingApprovals === 0 ? "none waiting" : `${now.waitingApprovals} waiting`}
       </Vital>
       {agent !== undefined && agent.version > 0 && <ContextGauge agent={agent} />}
       {agent === undefined && run !== null && (

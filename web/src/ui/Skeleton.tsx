@@ -1,8 +1,16 @@
+interface SkeletonProps {
+  readonly label: string;
+  readonly rows?: number;
+  /** Whether it stands for a whole screen, whose heading it has then. */
+  readonly isScreen?: boolean;
+}
+
 /** Something is being read. `label` says what; eyes see quiet bars. */
-export function Skeleton({ label, rows = 3 }: { readonly label: string; readonly rows?: number }) {
+export function Skeleton({ label, rows = 3, isScreen = false }: SkeletonProps) {
+  const Words = isScreen ? "h1" : "span";
   return (
     <div role="status" className="flex flex-col gap-2 p-4">
-      <span className="sr-only">Loading {label}</span>
+      <Words className="sr-only">Loading {label}</Words>
       {Array.from({ length: rows }, (_, index) => (
         <div
           key={index}

@@ -22,7 +22,7 @@ export default function CanvasScreen({ id }: ScreenProps) {
   const graph = useGraph();
   const live = useUi((state) => state.live);
   const isPast = useUi((state) => state.travel !== null);
-  if (isEmpty(graph) && isUnread(live)) return <Skeleton label="what happened so far" rows={8} />;
+  if (isEmpty(graph) && isUnread(live)) return <Skeleton isScreen label="what happened so far" rows={8} />;
   if (isEmpty(graph)) {
     return (
       <>

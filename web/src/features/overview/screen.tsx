@@ -29,7 +29,7 @@ export default function Overview() {
   const graph = useGraph();
   const live = useUi((state) => state.live);
   if (isNothing(graph)) {
-    if (isUnread(live)) return <Skeleton label="what happened so far" rows={8} />;
+    if (isUnread(live)) return <Skeleton isScreen label="what happened so far" rows={8} />;
     return (
       <EmptyState title="Nothing has happened yet" icon={<CanvasIcon size={28} />}>
         Give a goal in a terminal, <code className="num">artelier do &quot;…&quot;</code>; its agents, tasks

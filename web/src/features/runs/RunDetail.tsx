@@ -50,7 +50,7 @@ export function RunDetail({ id }: { readonly id: string }) {
 function Missing({ id, graph }: { readonly id: string; readonly graph: Graph }) {
   const live = useUi((state) => state.live);
   const isPast = useUi((state) => state.travel !== null);
-  if (isUnread(live)) return <Skeleton label="the run" rows={6} />;
+  if (isUnread(live)) return <Skeleton isScreen label="the run" rows={6} />;
   return (
     <EmptyState
       title={isPast ? "This run had not begun" : "There is no such run"}
