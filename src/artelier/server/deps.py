@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Protocol, TypeVar, cast
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 
 from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
@@ -19,7 +19,7 @@ from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
 from artelier.kernel.queries.tenants import tenant_ids
 from artelier.missions.definition import slug_of
-from artelier.ports.media import CALL_BYTES_MAX
+from artelier.ports.media import CALL_BYTES_MAX, Medium
 from artelier.server.live.hub import Hub
 from artelier.server.openai_api.calls import inline_bytes
 from artelier.server.openai_api.requests import parse_data_url
@@ -184,6 +184,15 @@ async def attachments_of(desk: TenantKernel, actor: str, given: Sequence[Attachm
                 got=size,
             )
     return found
+
+
+def medium_response(medium: Medium, content: bytes) -> Response:
+    """Answer with a medium. An image is shown; no browser runs a PDF or a text here: that is a download."""
+    shown = "inline" if medium.kind == "image" else "attachment"
+    name = f"{medium.kind}.{medium.media_type.rpartition('/')[2]}"
+    return Response(
+        content, media_type=medium.media_type, headers={"Content-Disposition": f'{shown}; filename="{name}"'}
+    )
 
 
 def new_id(id: str | None, name: str, *, mission: str | None, folder: str) -> str:

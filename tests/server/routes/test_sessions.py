@@ -83,6 +83,21 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             await _said(served.ada, "What does it say?", attachments=[note])
             assert "seven lines" in model.requests[-1].messages[-1].text
 
+            shown = good(await served.vic.get("/sessions/c"))["turns"]
+            assert [[one["media_type"] for one in turn["media"]] for turn in shown] == [
+                ["image/png"],
+                ["text/plain"],
+            ]
+            seen = await served.vic.get("/sessions/c/turns/1/media/1")
+            assert (seen.content, seen.headers["content-type"]) == (png(), "image/png")
+            text = await served.vic.get("/sessions/c/turns/2/media/1")
+            assert text.content == b"seven lines" and "attachment" in text.headers["content-disposition"]
+            for elsewhere in ("1/media/2", "3/media/1", "1/media/0"):
+                refused(
+                    await served.vic.get(f"/sessions/c/turns/{elsewhere}"), 422 if "/0" in elsewhere else 404
+                )
+            refused(await served.eve.get("/sessions/c/turns/1/media/1"), 404, "not_found")
+
             broken = await _uploaded(served.ada, "broken.png", png()[:40])
             large = await _uploaded(served.ada, "large.wav", bytes(12 * 1024 * 1024))
             turns = "/sessions/c/turns"
@@ -101,6 +116,8 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             assert [turn["user"] for turn in shown["turns"]] == ["What is this?", "What does it say?"], (
                 "nothing was said"
             )
+            good(await served.ada.post("/sessions/c/delete", json={"turn": 1}))
+            refused(await served.vic.get("/sessions/c/turns/1/media/1"), 404, "not_found")
             strange = await served.eve.post("/sessions", json={"id": "c", "model": "m"})
             good(strange, 201)
             answer = await served.eve.post(turns, json={"text": "And this?", "attachments": [picture]})

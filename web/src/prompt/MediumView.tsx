@@ -1,22 +1,27 @@
-import { address, path } from "@/client/http";
 import { counted } from "@/projection/counted";
 import { whole } from "@/ui/amounts";
-import type { StepName } from "./requests";
-import type { SentMedium } from "./sections";
 
-interface MediumViewProps extends StepName {
-  readonly medium: SentMedium;
+interface MediumViewProps {
+  /** The address of its bytes. */
+  readonly source: string;
+  readonly mediaType: string;
+  readonly sizeBytes: number;
+  /** Of a PDF. */
+  readonly pages: number | null;
 }
 
-const NOUNS: Readonly<Record<string, string>> = { image: "Image", audio: "Sound", application: "PDF" };
+const NOUNS: Readonly<Record<string, string>> = {
+  image: "Image",
+  audio: "Sound",
+  application: "PDF",
+  text: "Text",
+};
 
 /** What a message showed the model beside words: an image as a picture, a sound or a PDF to download. */
-export function MediumView({ runId, step, medium }: MediumViewProps) {
-  const { blob, mediaType, sizeBytes, pages } = medium;
+export function MediumView({ source, mediaType, sizeBytes, pages }: MediumViewProps) {
   const kind = mediaType.split("/", 1)[0] ?? "";
   const facts = [mediaType, pages === null ? "" : counted(pages, "page"), `${whole(sizeBytes)} bytes`];
   const words = `${NOUNS[kind] ?? "File"} (${facts.filter(Boolean).join(", ")})`;
-  const source = address(`${path("runs", runId)}/media/${encodeURIComponent(blob)}`, { step });
   return (
     <figure className="mt-1 flex flex-col items-start gap-1 rounded-control border border-line bg-paper p-2 text-12">
       {kind === "image" && (

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { inWords } from "@/client/http";
+import { address, inWords, path } from "@/client/http";
 import { toast } from "@/state/ui";
 import { whole } from "@/ui/amounts";
 import { Button } from "@/ui/Button";
@@ -42,8 +42,12 @@ export function PromptText({ runId, step }: StepName) {
               {index + 1} {message.role}
             </h3>
             {message.text !== "" && <Text>{message.text}</Text>}
-            {message.media.map((medium) => (
-              <MediumView key={medium.blob} runId={runId} step={step} medium={medium} />
+            {message.media.map(({ blob, ...medium }) => (
+              <MediumView
+                key={blob}
+                source={address(`${path("runs", runId)}/media/${encodeURIComponent(blob)}`, { step })}
+                {...medium}
+              />
             ))}
           </section>
         ))

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.artifacts import Chain, StateReport, StateVersion, history_of, value_of
 from artelier.chat.queries.chats import (
@@ -27,8 +29,10 @@ from artelier.chat.turn.main_call import reply_so_far
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import runs_by_id
-from artelier.log import Store
+from artelier.log import Store, blob_name, decode_stored, stored_blob
 from artelier.operations.events import ReplyPart
+from artelier.ports.media import Medium, medium_of
+from artelier.ports.model import Part
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -85,6 +89,8 @@ class Turn:
     """True if later prompts leave the person's words out."""
     persona: str = ""
     """What the person was called who said them; empty if that is not recorded."""
+    media: tuple[Medium, ...] = ()
+    """Images, sounds, PDFs and texts that the model was shown with the words; none once they were erased."""
 
     @property
     def user_tokens(self) -> int:
@@ -106,7 +112,8 @@ async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) ->
     """Turns with their texts. Cost: O(variants of the page)."""
     page = list(found)
     ended = await _read_ended_runs(store, chat, page)
-    return [await _turn(store, chat, one, ended) for one in page]
+    media = await _read_media(store, chat, page)
+    return [await _turn(store, chat, one, ended, media.get(one.asked.run, ())) for one in page]
 
 
 async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
@@ -118,7 +125,13 @@ async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
     return await _variant(store, chat, node, await _read_ended_runs(store, chat, [alone]))
 
 
-async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str, tuple[int, str]]) -> Turn:
+async def _turn(
+    store: Store,
+    chat: ChatRow,
+    turn: TurnNodes,
+    ended: Mapping[str, tuple[int, str]],
+    media: tuple[Medium, ...],
+) -> Turn:
     said = await _people(store, chat, turn.asked.user_parts())
     own = turn.selected.user_parts()
     shown = await _people(store, chat, own) if turn.selected.variant and own else said
@@ -131,6 +144,7 @@ async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str
         at_us=turn.asked.at_us,
         is_hidden=bool(turn.asked.hidden & WORDS_HIDDEN),
         persona=await speaker_name(store, chat.tenant, own or turn.asked.user_parts()),
+        media=media,
     )
 
 
@@ -184,6 +198,34 @@ async def _read_ended_runs(
     runs = sorted({one.run for turn in page for one in turn.variants if one.status is TurnStatus.BEGUN})
     rows = await runs_by_id(store, chat.tenant, runs) if runs else {}
     return {run: (row.id, row.status) for run, row in rows.items()}
+
+
+_BLOBS_AT_ONCE = 500
+
+
+class _Shown(msgspec.Struct):
+    """Of the settings of a turn's run, what was attached; the rest is passed over unread."""
+
+    attachments: tuple[Part, ...] = ()
+
+
+async def _read_media(
+    store: Store, chat: ChatRow, page: Iterable[TurnNodes]
+) -> dict[str, tuple[Medium, ...]]:
+    """Media of the turns' words, by the run that they were said to. Cost: two queries for 500 turns."""
+    runs = sorted({one.asked.run for one in page if one.asked.run and one.asked.user_parts()})
+    rows = await runs_by_id(store, chat.tenant, runs) if runs else {}
+    names = {run: blob_name(row.settings) for run, row in rows.items() if row.settings is not None}
+    found: dict[str, tuple[Medium, ...]] = {}
+    listed = list(names.items())
+    for start in range(0, len(listed), _BLOBS_AT_ONCE):
+        some = listed[start : start + _BLOBS_AT_ONCE]
+        contents = await store.blobs(chat.tenant, [name for _, name in some])
+        for run, name in some:
+            if (content := contents.get(name)) is not None:
+                shown = decode_stored(content, type=_Shown)
+                found[run] = tuple([medium_of(one) for one in shown.attachments])
+    return found
 
 
 class ChatReader:
@@ -267,6 +309,18 @@ class ChatReader:
         if not found or (number is not None and found[0].number != number):
             raise NotFound(f"the branch has no turn {'yet' if number is None else number}")
         return found[0]
+
+    async def read_medium(self, turn: int, number: int = 1) -> tuple[Medium, bytes]:
+        """Return one of the media shown with a turn's words, and its bytes; `number` counts from 1.
+
+        Errors: `NotFound`; `Erased`.
+        """
+        media = (await self.turn(turn)).media
+        if not 0 < cs.whole(number, "number") <= len(media):
+            expected = f"1 to {len(media)}" if media else "a turn with an attachment"
+            raise NotFound(f"turn {turn} was shown no medium {number}", expected=expected)
+        medium = media[number - 1]
+        return medium, await stored_blob(self.store, self.desk.id, medium.blob)
 
     async def reply(self, run_id: str) -> Variant | None:
         """The reply that one of the chat's runs has made, as people see it; None if there is none.

@@ -15,6 +15,7 @@ from artelier.cli import display
 from artelier.cli.chat.chat_options import COMMANDS, number, slash
 from artelier.errors import ArtelierError, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.money import format_usd
+from artelier.ports.media import media_line
 
 if TYPE_CHECKING:
     from artelier.chat import Turn
@@ -123,6 +124,8 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     reply_hidden = any(one.is_hidden for one in turn.variants if one.number == turn.selected)
     if said:
         talk.screen.line(f"> {said}{' (hidden)' if turn.is_hidden else ''}", "bold")
+    for medium in turn.media:
+        talk.screen.note(f"attached: {media_line(medium)}", "dim")
     if thoughts := _thoughts(turn):
         words = display.count(len(thoughts.split()), "word")
         talk.screen.note(f"thought: {words}; /reasoning {turn.number} shows them", "dim")
@@ -144,6 +147,7 @@ def _plain_turn(turn: Turn) -> dict[str, Any]:
         "user": turn.user,
         "user_tokens": turn.user_tokens,
         "persona": turn.persona,
+        "attached": [one.media_type for one in turn.media],
         "text": turn.text,
         "tokens": next((one.tokens for one in turn.variants if one.number == turn.selected), 0),
         "speaker": turn.speaker,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 from fastapi import Header, Query, Request
+from fastapi import Path as PathParam
 from fastapi.responses import Response, StreamingResponse
 
 from artelier.chat.chat_interchange import export_jsonl
@@ -20,8 +21,9 @@ from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, Conflict, NotFound
 from artelier.ids import fresh_secret
+from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.background_tasks import Errands, errands_of, let_go
-from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of
+from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of, medium_response
 from artelier.server.live.hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
@@ -466,6 +468,23 @@ async def portrait(
     content = await read_portrait(await session_of(desk, id), name)
     shown = {"Content-Disposition": 'inline; filename="portrait.png"'}
     return Response(content, media_type="image/png", headers=shown)
+
+
+@router.get(
+    "/{id}/turns/{turn}/media/{number}",
+    operation_id="sessions_medium",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
+async def medium(
+    desk: Desk,
+    id: str,
+    turn: Annotated[int, PathParam(ge=0, le=2**53)],
+    number: Annotated[int, PathParam(ge=1, le=ATTACHMENTS_MAX)],
+    branch: OfBranch = "main",
+) -> Response:
+    """An image, a sound, a PDF or a text that was shown with the words of a turn."""
+    return medium_response(*await (await session_of(desk, id, branch)).read_medium(turn, number))
 
 
 RunOf = Annotated[

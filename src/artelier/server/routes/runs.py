@@ -18,7 +18,7 @@ from artelier.errors import Conflict, RunSuspended
 from artelier.kernel import Limits
 from artelier.kernel.queries.runs import open_roots, paused_runs
 from artelier.log import EventData
-from artelier.server.deps import PAGE_MAX, Actor, Desk, Limit, Live, check_mission
+from artelier.server.deps import PAGE_MAX, Actor, Desk, Limit, Live, check_mission, medium_response
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
@@ -147,12 +147,7 @@ async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptD
 )
 async def media(desk: Desk, run_id: str, blob: str, step: Step) -> Response:
     """An image, a sound or a PDF that a model step was sent. No browser runs a PDF here: it is a download."""
-    medium, content = await medium_of_step(desk, run_id, step, blob)
-    shown = "inline" if medium.kind == "image" else "attachment"
-    name = f"{medium.kind}.{medium.media_type.rpartition('/')[2]}"
-    return Response(
-        content, media_type=medium.media_type, headers={"Content-Disposition": f'{shown}; filename="{name}"'}
-    )
+    return medium_response(*await medium_of_step(desk, run_id, step, blob))
 
 
 # Steering

@@ -204,6 +204,17 @@ class VariantOut(ResponseModel):
     """Estimate of its text."""
 
 
+class MediumOut(ResponseModel):
+    """An image, a sound, a PDF or a text that was shown with the words of a turn."""
+
+    media_type: str
+    size_bytes: int
+    pages: int | None = None
+    """Of a PDF."""
+    seconds: int | None = None
+    """Length of a sound."""
+
+
 class TurnOut(ResponseModel):
     """A turn as one branch shows it."""
 
@@ -223,6 +234,8 @@ class TurnOut(ResponseModel):
     """What the person was called; empty if that is not recorded."""
     user_tokens: int = 0
     """Estimate of the person's words."""
+    media: list[MediumOut] = []
+    """In the order of `/sessions/{id}/turns/{number}/media/{position}`, from 1."""
 
 
 class Panel(ResponseModel):

@@ -25,13 +25,7 @@ export function TurnView({ chat, turn, isLast, live, onOperations }: TurnViewPro
   return (
     <article aria-label={label} className="mx-auto flex w-full max-w-190 flex-col gap-2">
       {turn.said !== "" && (editing === null || editing === "assistant") && (
-        <Words
-          name={turn.persona || nameOf(chat.settings.user, "You")}
-          said={turn.said}
-          atUs={turn.at_us}
-          user={turn.user}
-          isHidden={turn.is_hidden}
-        />
+        <Words name={turn.persona || nameOf(chat.settings.user, "You")} place={place} turn={turn} />
       )}
       {editing !== null && (
         <EditWords key={editing} place={place} turn={turn} kind={editing} onClose={() => setEditing(null)} />

@@ -5,27 +5,27 @@ import { select } from "@/state/ui";
 import { Pill } from "@/ui/Badge";
 import { ArtifactsIcon } from "@/ui/icons/icons";
 import { moment } from "@/ui/time";
-import { attachedWords, type Attachment, pictureAddress, splitAttachments } from "./attachments";
+import { MediumView } from "@/prompt/MediumView";
+import { type ChatTurn, mediumAddress, type Place } from "./api";
+import { attachedWords, type Attachment, splitAttachments } from "./attachments";
 
 interface WordsProps {
   readonly name: string;
-  readonly said: string;
-  /** The words as the model reads them: an operation may have changed them. */
-  readonly user: string;
-  readonly atUs: number;
-  readonly isHidden: boolean;
+  readonly place: Place;
+  readonly turn: ChatTurn;
 }
 
-/** What a person said, with the files that went along. */
-export function Words({ name, said, user, atUs, isHidden }: WordsProps) {
+/** What a person said, with the files that went along, wherever they were attached. */
+export function Words({ name, place, turn }: WordsProps) {
+  const { said, user } = turn;
   const { words, attachments } = useMemo(() => splitAttachments(said), [said]);
   return (
     <div className="rounded-card bg-panel-2 px-3 py-2">
       <p className="flex items-baseline justify-between gap-2 text-12">
         <span className="font-semibold">
-          {name} {isHidden && <Pill>hidden from prompts</Pill>}
+          {name} {turn.is_hidden && <Pill>hidden from prompts</Pill>}
         </span>
-        <span className="num text-11 text-ink-3">{moment(atUs)}</span>
+        <span className="num text-11 text-ink-3">{moment(turn.at_us)}</span>
       </p>
       <p className="break-words whitespace-pre-wrap">{words}</p>
       {user !== said && (
@@ -43,26 +43,30 @@ export function Words({ name, said, user, atUs, isHidden }: WordsProps) {
           ))}
         </ul>
       )}
+      {turn.media.map((one, index) => (
+        <MediumView
+          key={index}
+          source={mediumAddress(place, turn.number, index + 1)}
+          mediaType={one.media_type}
+          sizeBytes={one.size_bytes}
+          pages={one.pages ?? null}
+        />
+      ))}
     </div>
   );
 }
 
 function Chip({ attachment }: { readonly attachment: Attachment }) {
   const id = attachment.ref.split("@", 1)[0] ?? attachment.ref;
-  const picture = pictureAddress(attachment);
   return (
     <Link
       to={href("artifacts", id)}
       onClick={() => select("artifact", id)}
       className="inline-flex items-center gap-1.5 rounded-control border border-line bg-panel px-2 py-1 text-12 hover:border-edge"
     >
-      {picture === null ? (
-        <span className="text-artifact">
-          <ArtifactsIcon size={14} />
-        </span>
-      ) : (
-        <img src={picture} alt="" className="max-h-40 max-w-60 rounded-control object-contain" />
-      )}
+      <span className="text-artifact">
+        <ArtifactsIcon size={14} />
+      </span>
       <span className="num">{attachment.ref}</span>
       <span className="text-ink-3">{attachedWords(attachment)}</span>
     </Link>

@@ -1,4 +1,4 @@
-import { api, path } from "@/client/http";
+import { address, api, path } from "@/client/http";
 import { queryClient } from "@/client/queries";
 import type { Shape } from "@/client/types";
 
@@ -217,6 +217,10 @@ type FileKind = "character" | "lorebook" | "persona" | "preset";
 export function fileAddress(chat: string, kind: FileKind, name = ""): string {
   return `/api/v1${of(chat, "files")}?kind=${kind}${name === "" ? "" : `&name=${encodeURIComponent(name)}`}`;
 }
+
+/** Where the browser finds what was shown with a turn's words; `position` counts from 1. */
+export const mediumAddress = ({ chat, branch }: Place, turn: number, position: number): string =>
+  address(of(chat, `turns/${turn}/media/${position}`), { branch });
 
 /** The picture of the character of a name; null if its card had none. */
 export function portraitAddress(chat: Chat, name: string): string | null {

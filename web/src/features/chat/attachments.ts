@@ -1,4 +1,3 @@
-import { address, path } from "@/client/http";
 import { whole } from "@/ui/amounts";
 
 /** A file that goes along with what is said: an artifact, and as much of its text as the model is shown. */
@@ -42,15 +41,6 @@ export function attachment(ref: string, content: string | null, type = ""): Atta
 /** Refs of what the model is shown with the words. */
 export const shownRefs = (attachments: readonly Attachment[]): readonly string[] =>
   attachments.filter((one) => one.isShown).map((one) => one.ref);
-
-const PICTURE = /\.(?:png|jpe?g|gif|webp)@(\d+)$/i;
-
-/** The address of a picture that the model was shown; null for anything else. */
-export function pictureAddress({ ref, isShown }: Attachment): string | null {
-  const version = isShown ? PICTURE.exec(ref)?.[1] : undefined;
-  if (version === undefined) return null;
-  return address(path("artifacts", ref.slice(0, ref.lastIndexOf("@")), "content"), { version });
-}
 
 /** What becomes of a file in the prompt. */
 export function attachedWords({ text, charsTotal, isShown }: Attachment): string {

@@ -74,6 +74,7 @@ const CHAT: Chat = {
       is_hidden: false,
       persona: "",
       user_tokens: 2,
+      media: [],
     },
   ],
   before: null,
@@ -179,6 +180,27 @@ test("a reply has the picture of who speaks, and what the model thought is folde
   const folded = shown.querySelector("details");
   expect(folded?.open).toBe(false);
   expect(folded?.textContent).toContain("A knock.");
+  await expectAccessible();
+});
+
+test("what went with words is shown, wherever it was attached: pictures to see, all else to download", async () => {
+  const [turn] = CHAT.turns;
+  const media = [
+    { media_type: "image/png", size_bytes: 9120, pages: null, seconds: null },
+    { media_type: "application/pdf", size_bytes: 40, pages: 2, seconds: null },
+  ];
+  chat = { ...CHAT, turns: [{ ...turn!, media }] };
+  await show();
+  const shown = screen.getByRole("article", { name: "Turn 1" });
+  const picture = within(shown).getByRole("img", { name: /^Image \(image\/png, 9,120 bytes\)/ });
+  const address = "/api/v1/sessions/tavern/turns/1/media/";
+  expect(picture.getAttribute("src")).toBe(`${address}1?branch=main`);
+  const links = within(shown).getAllByRole("link", { name: "Download" });
+  expect(links.map((one) => one.getAttribute("href"))).toEqual([
+    `${address}1?branch=main`,
+    `${address}2?branch=main`,
+  ]);
+  expect(shown.textContent).toContain("PDF (application/pdf, 2 pages, 40 bytes)");
   await expectAccessible();
 });
 

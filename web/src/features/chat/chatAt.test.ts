@@ -27,6 +27,7 @@ const TURNS: readonly ChatTurn[] = [
     is_hidden: false,
     persona: "",
     user_tokens: 0,
+    media: [],
   },
   {
     number: 2,
@@ -38,6 +39,7 @@ const TURNS: readonly ChatTurn[] = [
     is_hidden: false,
     persona: "",
     user_tokens: 0,
+    media: [],
   },
 ];
 

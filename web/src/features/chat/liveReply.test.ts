@@ -28,6 +28,7 @@ function turn(selected: number, ...variants: Variant[]): ChatTurn {
     is_hidden: false,
     persona: "",
     user_tokens: 0,
+    media: [],
   };
 }
 function live(run: string, trigger: string, text: string): LiveRun {
