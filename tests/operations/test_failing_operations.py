@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import ModelRequest, OperationProfile, Session
-from tests.operations.chats import opened, play
+from artelier import Kernel, ModelRequest, OperationProfile, Session, tool
+from artelier.errors import ModelRefusedCall, ModelTimeout, RateLimited, ToolFailed
+from artelier.ports.model import Price
+from artelier.testing import ScriptedModel
+from tests.operations.chats import play
 from tests.operations.profiles import template
 from tests.server.routes.served import good, refused, serving
 
@@ -20,6 +24,10 @@ FOREVER = f"def run(ctx):\n    seen = {READS}\n    while True:\n        pass\n"
 CRAVING = f"def run(ctx):\n    return len([{READS}] * 10 ** 9)\n"
 TOO_MUCH = f"def run(ctx):\n    return {READS} * 400000\n"
 EFFECTS = "def run(ctx):\n    return {'value': 1, 'effects': [%s]}\n"
+FOLLOWED = "def run(ctx):\n    return {'value': ctx.art['x'].value, 'effects': [%s]}\n"
+ASIDE = "{'type': 'prompt.system_update', 'mode': 'append', 'text': ctx.art['x'].value}"
+DECLARED = {"type": "artifact.upsert", "tag": "own", "usage": "internal"}
+KEPT = "{'type': 'artifact.upsert', 'tag': '%s', 'usage': 'internal'}"
 ENDLESS = "{% for i in (1..900000) %}{% for j in (1..900000) %}{{ art.x.value }}{% endfor %}{% endfor %}"
 
 
@@ -39,6 +47,20 @@ def asked(**params: Any) -> dict[str, Any]:
     return {"kind": "llm", "params": {"prompt": "About {{ art.x.value }}", **params}}
 
 
+def found(**source: Any) -> dict[str, Any]:
+    return {"kind": "rag", "params": {"query": "{{ art.x.value }}", "source": source}}
+
+
+def judged(**params: Any) -> dict[str, Any]:
+    return {"kind": "guard", "params": {"output_contract": ["yes"], **params}}
+
+
+@tool(side_effect=False)
+async def search_town(words: str) -> str:
+    """Fail with the words."""
+    raise ToolFailed(f"nothing about {words}")
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "code_error": code(BOOM),
     "timeout": code(FOREVER, timeout_s=1),
@@ -53,12 +75,56 @@ WAYS: dict[str, dict[str, Any]] = {
     "missing_input": steps({"op": "trim"}, source="art.nothing"),
     "empty_prompt": asked(prompt="{% if art.x.value == 'no' %}never{% endif %}"),
     "output_invalid": asked(output="json", retries=0),
+    "not_json": code(f"def run(ctx):\n    return {{{READS}: float('nan')}}\n"),
+    "wrong_hook": code(FOLLOWED % ASIDE, returns="effects"),
+    "invalid_effect/its type": code(EFFECTS % "{'type': ctx.art['x'].value}", returns="effects"),
+    "invalid_effect/a field": code(
+        EFFECTS % "{'type': 'artifact.upsert', 'tag': 'own', ctx.art['x'].value: 1}", returns="effects"
+    ),
+    "tag_not_declared": code(FOLLOWED % (KEPT % "other"), returns="effects", effects=[DECLARED]),
+    "effect_not_declared": code(
+        FOLLOWED % "{'type': 'turn.assistant_variant.patch', 'mode': 'append', 'text': ctx.art['x'].value}",
+        returns="effects",
+    ),
+    "too_many_effects": code(
+        FOLLOWED % ", ".join([KEPT % "own"] * 65), returns="effects", effects=[DECLARED]
+    ),
+    "template_error": rendered("{{ art.x.value | divided_by: 0 }}"),
+    "output_invalid/template": {
+        "kind": "template",
+        "params": {"template": "{{ art.x.value }}", "output": "json"},
+    },
+    "output_invalid/guard": judged(template="{{ art.x.value }}"),
+    "output_invalid/asked guard": judged(prompt="Is it {{ art.x.value }}?", retries=0),
+    "transform_error": steps({"op": "extract", "path": "$.a"}),
+    "transform_no_match": steps({"op": "extract", "regex": "[0-9]{9}"}),
+    "transform_timeout": steps({"op": "extract", "regex": "(a|aa)+b"}, source="{{ art.x.value }}" + "a" * 60),
+    "transform_too_large": steps(*[{"op": "regex", "pattern": ".", "replace": "x" * 900}] * 2),
+    "tool_error": {
+        "kind": "tool",
+        "params": {"name": "search_town", "arguments": {"words": "{{ art.x.value }}"}},
+    },
+    "tool_error/no such tool": {
+        "kind": "tool",
+        "params": {"name": "nobody", "arguments": {"words": "{{ art.x.value }}"}},
+    },
+    "max_cost": asked(model="test:dear", max_cost_usd="0.000001"),
+    "price_unknown": asked(model="test:priceless", max_cost_usd="1"),
+    "unknown_model": asked(model="test:nobody"),
+    "model_refused_call": asked(model="test:refuses"),
+    "rate_limited": asked(model="test:busy"),
+    "timeout/of the model": asked(model="test:late"),
+    "not_found": found(documents=["lore/nowhere@1"]),
+    "access_denied": found(documents=["secrets/town@1"]),
 }
 """What fails with which code; each has read a secret, or could have."""
 
 
 def profile(failing: dict[str, Any]) -> OperationProfile:
-    usage = "prompt_only" if failing["kind"] == "llm" else "internal"  # a model is not asked about the latter
+    # No model, and no search of one, is given what is internal.
+    usage = (
+        "prompt_only" if failing["kind"] in ("llm", "rag") or "prompt" in failing["params"] else "internal"
+    )
     operation = {
         "operation_id": "fails",
         "order": 2,
@@ -79,10 +145,35 @@ def answer(request: ModelRequest) -> str:
     return f"not JSON: {request.messages[-1].text}"
 
 
+def models() -> dict[str, ScriptedModel]:
+    """Return models that fail, each in its way and with the words that they were asked."""
+
+    def failing(kind: type[Exception]) -> ScriptedModel:
+        def fail(request: ModelRequest) -> str:
+            raise kind(f"not now: {request.messages[-1].text}")
+
+        return ScriptedModel(fail)
+
+    return {
+        "m": ScriptedModel(answer),
+        "test:dear": ScriptedModel(answer, price=Price(input=Decimal(9), output=Decimal(9))),
+        "test:priceless": ScriptedModel(answer, price=None),
+        "test:refuses": failing(ModelRefusedCall),
+        "test:busy": failing(RateLimited),
+        "test:late": failing(ModelTimeout),
+    }
+
+
+def prepared(folder: Path) -> Kernel:
+    return Kernel.open(folder / "state.db", models=models(), tools=[search_town], environ={})
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_author_is_told_everything_and_others_no_secret(way: str, tmp_path: Path) -> None:
     async def run() -> None:
-        with opened(tmp_path, answer) as kernel:
+        with prepared(tmp_path) as kernel:
+            owner = kernel.for_tenant().as_principal("user:other").artifacts
+            await owner.write("secrets/town", content="private", kind="document", access="private")
             session = await Session.open(kernel, "c", model="m", profile=profile(WAYS[way]))
             result = await session.generate("hello")
             assert result.operations["fails"] == "error"
@@ -90,10 +181,11 @@ def test_the_author_is_told_everything_and_others_no_secret(way: str, tmp_path: 
             told = json.dumps(shown, default=str)
             assert SECRET not in told
             (public,) = [one for one in shown["operations"] if one["operation_id"] == "fails"]
-            assert public.get("code") == way, public
+            code = way.partition("/")[0]
+            assert public.get("code") == code, public
             inner = await session.show(result.run_id, internal=True)
             (own,) = [one for one in inner["operations"] if one["operation_id"] == "fails"]
-            assert own.get("code") == way and own.get("message")
+            assert own.get("code") == code and own.get("message")
             assert own.get("scope", {})["art"]["x"]["value"] == SECRET
             assert own.get("scope", {})["text"] == "hello"
 

@@ -144,6 +144,28 @@ def _literal(block: Block, value: object) -> dict[str, Any]:
     return {"channel": block.channel, "prompt": block.prompt, "ui": block.ui, "text": text}
 
 
+_REFUSALS = {
+    "wrong_hook": "an effect that code asks for has no place at {hook}",
+    "tag_not_declared": "code writes an artifact that its operation does not declare",
+    "effect_not_declared": "code asks for an effect that its operation does not declare",
+}
+
+
+def refusal_of(wishes: Iterable[WishedEffect], hook: Hook) -> OperationFailed | None:
+    """Return why an operation's effects are not applied; None if they are."""
+    broken = next((one for one in wishes if one.code), None)
+    if broken is None:
+        return None
+    effect = broken.effect
+    tag = f" of the tag {effect.tag}" if isinstance(effect, ArtifactUpsert) else ""
+    return OperationFailed(
+        broken.code,
+        _REFUSALS[broken.code].format(hook=hook),
+        got=f"{effect.type}{tag}",
+        hint="List it under `effects` of the operation, or leave it out of what the code returns.",
+    )
+
+
 def _effect(data: Mapping[str, Any]) -> Effect:
     from pydantic import ValidationError
 

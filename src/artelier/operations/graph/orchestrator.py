@@ -24,6 +24,7 @@ from artelier.operations.graph.effects import (
     OperationOutcome,
     WishedEffect,
     check_size,
+    refusal_of,
     wishes_from,
     wishes_of,
 )
@@ -49,11 +50,8 @@ PLAIN_CODES = frozenset(
         "deadline",
         "too_large",
         "too_many_effects",
-        "invalid_effect",
         "max_cost",
         "memory",
-        "rate_limited",
-        "model_timeout",
         "not_granted",
         "price_unknown",
         "unknown_model",
@@ -294,7 +292,7 @@ class Hooked:
             raise  # not the operation's: the run cannot go on, or not now
         except Exception as error:  # whatever a kind, a template or a tool does wrong ends here
             return self._failure_event(slot, full, error, scope)
-        broken = next((wish.code for wish in wishes if wish.code), "")
+        refusal = refusal_of(wishes, slot.hook)
         result: dict[str, Any] = {"value": found.value, "effects": [wish.to_stored() for wish in wishes]}
         if slot.operation.debug.keep_scope:
             result["scope"] = _bounded_scope(scope)
@@ -303,14 +301,14 @@ class Hooked:
         if found.details is not None:
             details, more = self._run.core.keep_json(found.details)
             blobs = [*blobs, *more]
+        if refusal is not None:
+            import msgspec
+
+            finished, more = self._failure_event(slot, full, refusal, scope)
+            finished = msgspec.structs.replace(finished, result=ref, details=details)
+            return finished, [*blobs, *more]
         finished = ev.OperationFinished(
-            key=full,
-            hook=slot.hook,
-            operation_id=slot.id,
-            status="error" if broken else "done",
-            code=broken,
-            result=ref,
-            details=details,
+            key=full, hook=slot.hook, operation_id=slot.id, status="done", result=ref, details=details
         )
         return finished, blobs
 

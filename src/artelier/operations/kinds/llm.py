@@ -165,7 +165,12 @@ async def _answer(
             **params.samplers(),
         )
     except ModelTimeout as error:
-        raise OperationFailed("timeout", str(error)) from error
+        raise OperationFailed(  # in words of ours: people see them, whatever the prompt held
+            "timeout",
+            "the model gave no reply in time",
+            expected=f"at most {params.timeout_s:g} s",
+            hint="Raise timeout_s if the model needs longer.",
+        ) from error
     except OutputInvalid as error:
         reply: ModelReply = error.facts["reply"]
         return await _forgiven(reply, schema or {}, str(error))
