@@ -16,7 +16,11 @@ from artelier.chat.foreign_files import ForeignKind, foreign_kind
 from artelier.errors import InvalidImport, NotFound
 from tests.operations.chats import opened, play
 
-CARD = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Mira", "first_mes": "Hi {{user}}."}}
+CARD: dict[str, Any] = {
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
+    "data": {"name": "Mira", "first_mes": "Hi {{user}}."},
+}
 BOOK = {"name": "Town", "entries": {"0": {"uid": 0, "key": ["gate"], "content": "The gate is shut."}}}
 LINES = [
     {"user_name": "Ann", "character_name": "Mira"},
@@ -135,6 +139,21 @@ def test_a_conversation_behind_a_card_keeps_one_greeting(tmp_path: Path, said: s
             ]
             await session.import_file(b"\n".join(map(_json, lines)), name="old.jsonl")
             assert len(await session.turns()) == 4, "what was answered stays"
+
+    play(run())
+
+
+def test_a_card_with_more_greetings_than_a_turn_has_variants_is_taken_and_says_so(tmp_path: Path) -> None:
+    fields = {**CARD["data"], "alternate_greetings": [f"Hello {n}." for n in range(300)]}
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", user="Ann")
+            found = await session.import_file(_json({**CARD, "data": fields}))
+            assert "data.alternate_greetings: the first 199 of 300 are kept" in found.warnings
+            (greeting,) = await session.turns()
+            texts = [one.text for one in greeting.variants]
+            assert (texts[0], texts[-1], len(texts)) == ("Hi Ann.", "Hello 198.", 200)
 
     play(run())
 

@@ -165,7 +165,8 @@ def _character(fields: ForeignFields, notes: FileProblems) -> Character:
         "personality": fields.text("personality"),
         "scenario": fields.text("scenario"),
         "first_message": fields.text("first_mes"),
-        "alternate_greetings": _at_most(fields, "alternate_greetings", GREETINGS_MAX, notes),
+        # With the first message they are variants of one turn.
+        "alternate_greetings": _at_most(fields, "alternate_greetings", GREETINGS_MAX - 1, notes),
         "example_dialogue": fields.text("mes_example"),
         "system_prompt": fields.text("system_prompt"),
         "post_history_instructions": fields.text("post_history_instructions"),
