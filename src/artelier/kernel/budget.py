@@ -350,10 +350,15 @@ def _close(
     )
 
 
-def abandon(request: ev.ModelRequested, *, key: str, is_sent: bool = True) -> ev.ModelFailed:
-    """Return the end of a model call that nobody asks for again: its input is paid, the rest comes back."""
+def abandon(
+    request: ev.ModelRequested, *, key: str, is_sent: bool = True, capped: Collection[tuple[str, str]]
+) -> ev.ModelFailed:
+    """Return the end of a model call that nobody asks for again: its input is paid, the rest comes back.
+
+    `capped`: see `settle`.
+    """
     reservation = reservation_of(request)
-    settlement = settle(reservation, usage=None) if is_sent else release(reservation)
+    settlement = settle(reservation, usage=None, capped=capped) if is_sent else release(reservation)
     return ev.ModelFailed(key=key, family="cancelled", code="abandoned", **settlement.facts)
 
 

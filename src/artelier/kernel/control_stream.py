@@ -23,7 +23,7 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.status import FINAL, RunStatus
 from artelier.kernel.run.writer import Actor
-from artelier.kernel.run_limits import RESETS, completed_cycles, decode_limits, resets_of
+from artelier.kernel.run_limits import RESETS, completed_cycles, decode_limits, limits_of, resets_of
 from artelier.kernel.steps.step_keys import SingleStep
 from artelier.log import (
     Batch,
@@ -434,7 +434,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
         now_us = services.clock.now_us()
         if isinstance(effect, ev.RunCancelled):
-            for unpaid in await return_held_money(services, row.id):
+            for unpaid in await return_held_money(services, row):
                 drafts.append(Draft(unpaid, now_us, given.actor))
         drafts.append(Draft(effect, now_us, given.actor, f"control:{run_id}@{given.seq}"))
         if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
@@ -477,21 +477,27 @@ async def append_if_idle(
     return True
 
 
-async def give_back(services: Services, tenant: str, run_id: str, run: int) -> None:
+async def give_back(services: Services, row: RunRow) -> None:
     """Release what the calls of a cancelled run hold, and its lease, if its process died before it did."""
     now_us = services.clock.now_us()
-    stream = run_stream(tenant, run_id)
+    stream = run_stream(row.tenant, row.run)
     head, _ = await services.store.head(stream)
-    drafts = [Draft(data, now_us, "kernel") for data in await return_held_money(services, run)]
+    drafts = [Draft(data, now_us, "kernel") for data in await return_held_money(services, row)]
     leased = await is_leased(services.store, stream)
     if drafts or leased:
         await append_if_idle(services, stream, drafts, head=head)
 
 
-async def return_held_money(services: Services, run: int) -> list[EventData]:
+async def return_held_money(services: Services, row: RunRow) -> list[EventData]:
     """Money comes back that is held for model calls of a run which ends while nobody drives it."""
-    asked = await step_records(services.store, run, "model", status="requested")
-    return [abandon(cast(ev.ModelRequested, one.request.decode()), key=one.step.key) for one in asked]
+    asked = await step_records(services.store, row.id, "model", status="requested")
+    if not asked:
+        return []
+    _, capped = await limits_of(services, row.tenant, row.run, extra=())
+    return [
+        abandon(cast(ev.ModelRequested, one.request.decode()), key=one.step.key, capped=capped)
+        for one in asked
+    ]
 
 
 async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:
@@ -604,7 +610,7 @@ async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None
     for child in await children_of(services.store, tenant, run_id):
         if child.status == "cancelled":
             await finish_cancelled(services, tenant, child.run)
-    await give_back(services, tenant, run_id, row.id)
+    await give_back(services, row)
 
 
 async def _wake(services: Services, told: Sequence[StreamAppend]) -> None:

@@ -337,6 +337,23 @@ async def limits_of(
     return (*scopes, *extra), frozenset(counted)
 
 
+async def heed_caps_above(core: RunCore) -> None:
+    """Have a child obey the caps that are set above it now: another process may have set or lifted one.
+
+    Cost: one query for a run below others, nothing for another.
+    """
+    above = [one for one in core.scopes[1:] if one.startswith("run:") and one not in core.extra_scopes]
+    if not above:
+        return
+    rows = await scope_limits(core.store, core.tenant.id, *above)
+    capped = frozenset((one.scope, one.unit) for one in rows if one.cap is not None)
+    before = frozenset(pair for pair in core.counted if pair[0] in above)
+    if capped != before:
+        core.counted = (core.counted - before) | capped
+    if any(one.unit == "ms" for one in rows):
+        core.deadlines = await deadlines(core.services, core.tenant.id, core.scopes)
+
+
 async def deadlines(services: Services, tenant: str, scopes: tuple[str, ...]) -> dict[str, int]:
     """Return when the time of each scope is up, of those that have a cap on it."""
     runs = [scope for scope in scopes if scope.startswith("run:")]

@@ -136,7 +136,7 @@ async def branch_off(
     if core.actor is not None:
         row = await run_row(services.store, tenant, core.run_id)
         section = str(mismatch.facts.get("section") or "")
-        left: list[EventData] = list(await return_held_money(services, row.id))
+        left: list[EventData] = list(await return_held_money(services, row))
         left.append(ev.RunDrifted(fork=name, key=str(key), section=section))
         appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
     lease = services.lease(run_stream(tenant, name))

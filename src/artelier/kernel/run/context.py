@@ -84,6 +84,8 @@ class RunActions:
     """Gives back what is held for a model call that was never made, and records it."""
     compensate_below: Callable[[RunCore, str, int, str], Awaitable[CompensationResult]]
     """Undoes what a child that has ended has done since a position, with a note: that opens the child."""
+    heed_caps: Callable[[RunCore], Awaitable[None]]
+    """Looks which caps are set above a child, whichever process has set them."""
 
 
 class RunCore(ToolBounds):
@@ -448,6 +450,24 @@ class RunCore(ToolBounds):
             raise ended
         return self.actor
 
+    async def heed_caps(self) -> None:
+        """Look which caps are set above this run, whichever process has set them."""
+        await self._actions.heed_caps(self)
+
+    def go_on_below(self) -> None:
+        """Check that the code may open a run below this one, and record what it has cancelled before.
+
+        After a cancel or a pause the run below is opened, and told the same before its first step.
+        Errors: `RunSuspended` if this drive has ended, and for code that does not know what a side effect
+        did.
+        """
+        if self.actor is None:
+            return
+        if self.suspended is not None:
+            raise self.suspended
+        self.delivery.effects.check(asyncio.current_task())
+        self.delivery.settle()
+
     async def boundary(self) -> None:
         """Between steps: obey commands, limits of time, and pauses.
 
@@ -459,6 +479,7 @@ class RunCore(ToolBounds):
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.suspended is not None:
             raise self.suspended
+        await self.heed_caps()
         if self.services.draining.has_begun:
             await self.services.draining.park()
         if self.stepping.is_over(self.done):

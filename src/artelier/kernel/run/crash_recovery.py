@@ -109,7 +109,10 @@ async def abandoned_calls(core: RunCore) -> list[EventData]:
         open_steps = [] if run is None else await run_steps(core.store, run.id, status="requested")
         asked = {step.key: step for step in open_steps}
         held |= {key: core.held[key] for key in core.held if key in asked and asked[key].kind == "model"}
-    return [abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()]
+    return [
+        abandon(request, key=key, is_sent=key not in core.unsent, capped=core.counted)
+        for key, request in held.items()
+    ]
 
 
 STALLED_MAX = 2

@@ -46,7 +46,7 @@ from artelier.kernel.history.fork_lineage import (
 from artelier.kernel.history.step_history import History
 from artelier.kernel.policy import narrow
 from artelier.kernel.prompt.manifest import encode_json
-from artelier.kernel.queries.runs import RunRow, is_imported, run_row
+from artelier.kernel.queries.runs import RunRow, children_of, is_imported, run_row
 from artelier.kernel.queries.steps import signals_of
 from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
 from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, park_stalled, with_stall_count
@@ -59,6 +59,7 @@ from artelier.kernel.run_limits import (
     check_limits,
     check_scopes,
     deadlines,
+    heed_caps_above,
     limits_of,
     opening_caps,
     scopes_of,
@@ -125,6 +126,8 @@ class OpenRun:
 
     async def __aenter__(self) -> Run:
         opening = self._opening
+        if opening.parent is not None:
+            opening.parent.go_on_below()
         tenant = self._found = await self._find_tenant()
         await self._services.turn_to_open(tenant.id)
         try:
@@ -211,8 +214,8 @@ class OpenRun:
         if parent.cancelled_reason is not None:
             verb = "cancel"
         await tell(self._services, self._tenant.id, self._opening.run_id, verb, by="kernel")
-        if verb == "step" and self._run is not None:
-            await self._run.core.hear()  # before its first cycle
+        if self._run is not None:
+            await self._run.core.hear()  # before its first step
 
     def _watch(self, telemetry: Telemetry, core: RunCore, row: RunRow | None) -> None:
         opening = self._opening
@@ -273,6 +276,12 @@ class OpenRun:
         opening, tenant = self._opening, self._tenant
         if opening.read_only:
             raise NotFound(f"no run {opening.run_id!r} to replay")
+        if await children_of(self._services.store, tenant.id, opening.run_id):
+            # They came with an import: their costs would count here, and undoing this run would undo theirs.
+            raise Conflict(
+                f"run {opening.run_id!r} cannot be new: there are runs below that id",
+                hint="They were imported without it. Give the new run another id.",
+            )
         stream = run_stream(tenant.id, opening.run_id)
         grants = tenant.grants if opening.grants is None else narrow(tenant.grants, opening.grants)
         params = dict(self._services.params)
@@ -351,7 +360,7 @@ class OpenRun:
         final = ended or read_only or imported
         token = 0
         if row.status == "cancelled" and not read_only and not imported:
-            await give_back(self._services, tenant.id, opening.run_id, row.id)
+            await give_back(self._services, row)
         if not final:
             await check_limits(self._services, tenant.id, opening.run_id, opening.limits)
             token = await self._take(blobs=[])
@@ -536,7 +545,7 @@ class OpenRun:
         message, blobs = core.keep_json(words(failure))
         with suppress(ArtelierError):
             row = await run_row(self._services.store, core.tenant.id, core.run_id)
-            held = await return_held_money(self._services, row.id)
+            held = await return_held_money(self._services, row)
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
@@ -557,7 +566,9 @@ async def _compensate_below(core: RunCore, run_id: str, since: int, note: str) -
     )
 
 
-ACTIONS = RunActions(obey=obey, take_back=take_back, compensate_below=_compensate_below)
+ACTIONS = RunActions(
+    obey=obey, take_back=take_back, compensate_below=_compensate_below, heed_caps=heed_caps_above
+)
 
 
 def _why(core: RunCore, run: Run, error: BaseException | None) -> str:

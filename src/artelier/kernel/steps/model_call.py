@@ -153,7 +153,9 @@ async def _call_once(core: RunCore, ready: Ready, attempt: int) -> tuple[ModelRe
 async def _fit(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
     """Return whether the reply fits. A call is in flight until that is known, since it may take a while."""
     with core.calls.flight(harmless=True):
-        return await fit_reply(reply, ready.call.output)
+        fit = await fit_reply(reply, ready.call.output)
+    await core.heed_caps()  # a cap that was set meanwhile counts what this call has cost
+    return fit
 
 
 async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> Ready:

@@ -14,6 +14,7 @@ from artelier.errors import (
     Erased,
     Exhausted,
     InvalidArguments,
+    NotFound,
     NotGranted,
     ReplayMismatch,
     RunStopped,
@@ -27,6 +28,7 @@ from artelier.kernel.history.step_history import Recorded, TakenElsewhere
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
+from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.crash_recovery import (
     MAY_LAND,
@@ -484,7 +486,9 @@ async def _call(
         value = error
     except RunSuspended:
         raise
-    except RunStopped:
+    except RunStopped as error:
+        if once and core.cancelled_reason is None and not await _is_below(core, error.run_id):
+            return await _settle_unknown(core, tool, arguments, ask, key, "cancelled")
         raise
     except asyncio.CancelledError as error:
         if is_own(error):
@@ -507,6 +511,19 @@ async def _call(
     core.services.at("tool.returned")
     done = complete(core, ask, key, value, ms=ms, wait=once)
     return await (core.delivery.effects.shield(done) if once else done)
+
+
+async def _is_below(core: RunCore, run_id: str) -> bool:
+    """Return True for a child of this run, or a child's: its end says what came of the call."""
+    while run_id != core.run_id:
+        try:
+            row = await run_row(core.store, core.tenant.id, run_id)
+        except NotFound:
+            return False
+        if row.parent is None:
+            return False
+        run_id = row.parent
+    return True
 
 
 async def _broken(
