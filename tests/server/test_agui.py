@@ -479,7 +479,14 @@ def test_a_turn_that_waits_for_a_person_is_interrupted_and_goes_on_after_the_ans
 
             step = good(await served.ada.get("/approvals"))["items"][0]["step"]
             assert interrupt.id == f"{run_id}#{step}"
-            good(await served.ada.post(at("runs", run_id, "approve"), json={"step": step}))
+            assert "send" in interrupt.message
+            resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+            told = await served.ada.post("/agui", json=asked("a", resume=resume))
+            rest = [event for _, event in decoded(told.text)]
+            check_protocol(rest)
+            assert [one.delta for one in rest if one.type == "TEXT_MESSAGE_CONTENT"] == ["re: a"]
+            assert (rest[-1].outcome.type, sent) == ("success", ["hello"])
+            refused(await served.ada.post("/agui", json=asked("a", resume=resume)), 409)
             text = (await served.ada.get("/agui", params={"run_id": run_id})).text
             again = [event for _, event in decoded(text)]
             check_protocol(again)

@@ -48,8 +48,8 @@ def weather(city: str) -> str:
 @asynccontextmanager
 async def served(path: Path, *replies: Any, **settings: Any) -> AsyncIterator[House]:
     model = ScriptedModel(list(replies))
-    workspaces = settings.pop("workspaces", None)
-    kernel = Kernel.open(path / "state.db", models=model, tools=[weather], environ={}, workspaces=workspaces)
+    opened = {name: settings.pop(name) for name in ("workspaces", "policy", "tools") if name in settings}
+    kernel = Kernel.open(path / "state.db", models=model, environ={}, **{"tools": [weather], **opened})
     settings = {
         "has_worker": False,
         "secret_file": path / "sessions",

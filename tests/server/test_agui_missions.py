@@ -188,6 +188,26 @@ def test_a_plan_that_nobody_has_launched_is_a_question(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_resume_launches_a_plan_or_ends_the_mission(tmp_path: Path) -> None:
+    async def main(folder: Path, payload: dict[str, Any], status: str) -> list[Any]:
+        folder.mkdir()
+        async with house(folder, model=painter().model) as made:
+            asked = asks([says(GOAL)], forwardedProps={"mission": True})
+            first = await post(made.client, asked)
+            [question] = first[-1].outcome.interrupts
+            entry = {"interruptId": question.id, "status": status, "payload": payload}
+            then = await post(made.client, {**asked, "resume": [entry]})
+            again = await made.client.post("/api/v1/agui", json={**asked, "resume": [entry]})
+            assert again.status_code == 409, again.text
+            return then
+
+    launched = asyncio.run(main(tmp_path / "yes", {"approved": True}, "resolved"))
+    assert [name for _, name, _ in calls(launched)] == ["pick_colour"]
+    for name, payload, status in (("no", {"approved": False}, "resolved"), ("off", {}, "cancelled")):
+        ended = asyncio.run(main(tmp_path / name, payload, status))
+        assert types(ended)[-1] in ("RUN_ERROR", "RUN_FINISHED") and calls(ended) == []
+
+
 def test_a_thread_is_one_mission(tmp_path: Path) -> None:
     team = painter()
 

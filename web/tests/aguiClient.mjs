@@ -3,17 +3,23 @@ import process from "node:process";
 import { HttpAgent } from "@ag-ui/client";
 
 const asked = JSON.parse(process.argv[2]);
-const { url, headers, tools, answers, forwardedProps, threadId = "npm-1", requests = 5 } = asked;
+const { url, headers, tools, answers, forwardedProps, threadId = "npm-1", requests = 5, payload } = asked;
 const initialMessages = asked.messages ?? [{ id: "u-1", role: "user", content: "Which colour?" }];
 const agent = new HttpAgent({ url, headers, threadId, initialMessages });
 
+let resume;
+const interrupts = [];
+
 for (let turn = 1; turn <= requests; turn += 1) {
-  await agent.runAgent({ runId: `run-${turn}`, tools, forwardedProps });
+  await agent.runAgent({ runId: `run-${turn}`, tools, forwardedProps, resume });
+  interrupts.push(...agent.pendingInterrupts);
+  resume = agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload }));
   const given = new Set(agent.messages.map((message) => message.toolCallId));
   const open = agent.messages
     .flatMap((message) => message.toolCalls ?? [])
     .filter((call) => call.function.name in answers && !given.has(call.id));
-  if (open.length === 0 || turn === requests) break;
+  if (resume.length === 0) resume = undefined;
+  if ((open.length === 0 && resume === undefined) || turn === requests) break;
   for (const call of open) {
     agent.addMessage({
       id: `t-${call.id}`,
@@ -23,4 +29,7 @@ for (let turn = 1; turn <= requests; turn += 1) {
     });
   }
 }
-process.stdout.write(JSON.stringify(agent.messages));
+process.stdout.write(
+  JSON.stringify(payload === undefined ? agent.messages : { messages: agent.messages, interrupts }),
+);
+

@@ -19,19 +19,13 @@ from ag_ui import core as agui
 from artelier.agents.autonomous import AutonomousAgent
 from artelier.agents.launch import tools_of
 from artelier.agents.run_config import Job, Wanted
-from artelier.agents.stream import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    ModelAnswered,
-    ToolCalled,
-    ToolReturned,
-    stream_of,
-)
+from artelier.agents.stream import ApprovalAsked, ModelAnswered, ToolCalled, ToolReturned, stream_of
 from artelier.app import Kernel, TenantKernel
 from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.errors import ArtelierError, InvalidRequest
 from artelier.kernel import AgentResult, Limits, run_row
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.loops.cycle import host_tools
 from artelier.money import parse_usd
@@ -41,6 +35,7 @@ from artelier.server.agui.client_answers import (
     ANSWER_BYTES_MAX,
     PREFIX,
     ClientAnswer,
+    OpenCall,
     answers_of,
     client_tools,
     open_calls,
@@ -48,6 +43,7 @@ from artelier.server.agui.client_answers import (
     unknown_call,
 )
 from artelier.server.agui.event_fold import PROTOCOL
+from artelier.server.agui.interrupts import open_interrupts, read_resume, runs_of, status_interrupt
 from artelier.tools.client_tool import CLIENT_TOOL, ClientTool, client_call
 
 
@@ -71,7 +67,7 @@ class AgentThread:
         return f"{PREFIX}{self.asked.thread_id}"
 
     async def begin(self) -> AsyncIterator[AgentEvent]:
-        """Return what the turn will give, once its answers are recorded.
+        """Return what the turn will give, once its answers and those to interrupts are recorded.
 
         Errors: `InvalidRequest`; `NotFound` for an answer to nothing that is open; `Conflict`.
         """
@@ -81,34 +77,43 @@ class AgentThread:
         workspace, tools = services.workspaces.root(self.desk.id), host_tools(services)
         own = self._own_tools(workspace, tools)
         self._tools = client_tools(self.asked, [tool.name for tool in own])
+        resume = await read_resume(self.desk, self.asked.resume or [], thread=self.session)
         self._answers = answers_of(self.asked, self.session)
-        if not self._answers:
+        if not self._answers and not resume:
             chat = self._agent([*own, *self._tools]).chat(
                 self.session, model=self.model, tenant=self.desk.id, workspace=workspace, **self._more
             )
             return chat.stream(self.words)
-        runs = {one.run_id for one in self._answers}
+        runs = {self._turn_of(one.run_id) for one in [*self._answers, *resume]}
         if len(runs) > 1:
             raise InvalidRequest("the answers are of several turns", expected="those of one", got=len(runs))
-        return await self._go_on(runs.pop())
+        turn = runs.pop()
+        row = await run_row(self.desk.services.store, self.desk.id, turn)
+        open_ = await open_calls(self.desk, [turn])
+        recorded = await record_answers(self.desk, self._answers, open_, by=self.by)
+        for one in resume:
+            await one.record(self.desk, by=self.by)
+        if not recorded and not resume and is_final(row.status):
+            raise unknown_call(self._answers[-1])
+        return await self._go_on(row, open_)
+
+    def _turn_of(self, run_id: str) -> str:
+        """Return the turn of this thread that a run belongs to, itself or one that drives it."""
+        return "/".join(run_id.split("/")[: self.session.count("/") + 2])
 
     @property
     def _more(self) -> dict[str, Any]:
         limits = None if self.budget_usd is None else Limits(usd=self.budget_usd)
         return {"on_wait": "return", "limits": limits}
 
-    async def _go_on(self, run_id: str) -> AsyncIterator[AgentEvent]:
-        services, desk = self.desk.services, self.desk
-        row = await run_row(services.store, desk.id, run_id)
-        open_ = await open_calls(desk, [run_id])
+    async def _go_on(self, row: RunRow, open_: Sequence[OpenCall]) -> AsyncIterator[AgentEvent]:
+        services, desk, run_id = self.desk.services, self.desk, row.run
         known = {tool.name for tool in self._tools}
         tools = [*self._tools]
         for call in open_:  # a call that waits needs its tool, whatever this request brings
             if call.tool not in known:
                 known.add(call.tool)
                 tools.append(ClientTool(call.tool, ""))
-        if not await record_answers(desk, self._answers, open_, by=self.by) and is_final(row.status):
-            raise unknown_call(self._answers[-1])
         job = Job.from_stored(await blob_json(services, desk.id, row.settings))
         wanted = Wanted(
             run_id=run_id, model=job.model, prompt=job.prompt, tenant=desk.id, is_chat=True, on_wait="return"
@@ -135,7 +140,6 @@ class AgentTelling:
         self._text = ""
         self._messages = 0
         self._is_open = False
-        self._asked: dict[str, ApprovalAsked] = {}
 
     async def drive(self, items: AsyncIterator[AgentEvent]) -> None:
         """Drive the turn, whoever listens. Errors: those of the turn, which are told as well."""
@@ -159,7 +163,8 @@ class AgentTelling:
         )
         yield b"data: %s\n\n" % json_of(begin)
         while (item := await self._items.get()) is not None:
-            for event in self._events_of(item):
+            end = [await self._finish_event(item)] if isinstance(item, AgentResult) else []
+            for event in [*self._events_of(item), *end]:
                 yield b"data: %s\n\n" % json_of(event)
 
     def _events_of(self, item: AgentEvent | ArtelierError) -> list[agui.BaseEvent]:
@@ -169,14 +174,10 @@ class AgentTelling:
             rest = item.text[len(self._text) :] if item.text.startswith(self._text) else ""
             return [*self._text_events(rest), *self._end_text()]
         if isinstance(item, ApprovalAsked):
-            self._asked[item.step] = item
             if call := client_call(item.details):
                 step = item.step.removesuffix("/ask/1")
                 return self._call_events(item.stream.id, step, call[CLIENT_TOOL], call.get("arguments"))
             return [agui.CustomEvent(name=item.kind, value={"run_id": item.stream.id, "key": item.step})]
-        if isinstance(item, ApprovalAnswered):
-            self._asked.pop(item.step, None)
-            return []
         if isinstance(item, ToolCalled):
             if item.tool in self._client_names:
                 return []
@@ -184,7 +185,7 @@ class AgentTelling:
         if isinstance(item, ToolReturned):
             return [] if item.tool in self._client_names else [self._result_event(item)]
         if isinstance(item, AgentResult):
-            return [*self._end_text(), self._finish_event(item)]
+            return self._end_text()
         if isinstance(item, ArtelierError):
             return [*self._end_text(), agui.RunErrorEvent(message=str(item)[:2_000], code=item.code)]
         return []
@@ -230,20 +231,20 @@ class AgentTelling:
             message_id=f"{id_}#result", tool_call_id=id_, content=content[:ANSWER_BYTES_MAX], role="tool"
         )
 
-    def _finish_event(self, result: AgentResult) -> agui.BaseEvent:
+    async def _finish_event(self, result: AgentResult) -> agui.BaseEvent:
         """Return the end of this request. A turn that waits for its client alone has done what it could."""
-        others = [one for one in self._asked.values() if not client_call(one.details)]
         if result.status == "failed":
             reason = result.reason or "failed"
             return agui.RunErrorEvent(message=result.text or reason, code=reason)
         if result.status == "cancelled":
             return self._finished(agui.RunFinishedCancelledOutcome())
-        if result.status == "completed" or (self._asked and not others):
+        if result.status == "completed":
             return self._finished(agui.RunFinishedSuccessOutcome())
-        waits = [
-            agui.Interrupt(id=f"{one.stream.id}#{one.step}", reason="waiting_approval") for one in others
-        ]
-        waits = waits or [agui.Interrupt(id=result.run_id, reason=result.status)]
+        desk = self._thread.desk
+        waits = await open_interrupts(desk, result.run_id)
+        if not waits and await open_calls(desk, await runs_of(desk, result.run_id)):
+            return self._finished(agui.RunFinishedSuccessOutcome())
+        waits = waits or [status_interrupt(result.run_id, result.status)]
         return self._finished(agui.RunFinishedInterruptOutcome(interrupts=waits))
 
     def _finished(

@@ -25,7 +25,9 @@ from artelier.kernel import run_row
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
+from artelier.server.agui.client_answers import PREFIX
 from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact, Fold, LazyText
+from artelier.server.agui.interrupts import open_interrupts, status_interrupt
 from artelier.server.live.event_encoder import Filter, WireEvent, shorten_content
 from artelier.server.live.hub import Hub
 
@@ -303,11 +305,6 @@ def _misfit(error: ValidationError, what: str) -> InvalidRequest:
 
 def words_of(asked: agui.RunAgentInput) -> str:
     """The last thing that the person said. Errors: `InvalidRequest` for none, or for more than text."""
-    if asked.resume:
-        raise InvalidRequest(
-            "this server resumes nothing by AG-UI",
-            hint="Answer an approval with POST /api/v1/runs/{id}/approve; the turn goes on by itself.",
-        )
     said = next((one for one in reversed(asked.messages) if one.role == "user"), None)
     if said is None or asked.messages[-1].role != "user":
         raise InvalidRequest("nobody has said anything", expected="a user message at the end")
@@ -343,6 +340,8 @@ async def is_for_agent(desk: TenantKernel, asked: agui.RunAgentInput, wishes: Wi
     """Return True if an agent answers: by wish, or for a client with tools whose thread is no chat."""
     if wishes.agent is not None:
         return wishes.agent
+    if any(one.interrupt_id.startswith(f"{PREFIX}{asked.thread_id}/") for one in asked.resume or []):
+        return True
     if not asked.tools or wishes.profile is not None:
         return False
     return not await Session(desk, check_chat(asked.thread_id), branch="main").exists()
@@ -362,15 +361,19 @@ async def chat_for(
 class Telling:
     """The turn of one request, event by event."""
 
-    def __init__(self, session: Session, run_id: str, asked: agui.RunAgentInput) -> None:
+    def __init__(self, session: Session, run_id: str, asked: agui.RunAgentInput, *, after: int = 0) -> None:
+        """`after`: the last event of the run that an earlier request has told of."""
         self._session = session
+        self._after = after
         self._run_id = run_id
         self._asked = asked
         self._message_id = f"{run_id}#reply"
-        self._sent = ""
-        self._is_off = False
-        """What was sent is not what the model says now: it was asked again."""
-        self._questions: dict[str, agui.Interrupt] = {}
+        known = [one.content for one in asked.messages if one.id == self._message_id]
+        self._sent = known[0] if known and isinstance(known[0], str) else ""
+        self._is_open = False
+        """Whether this request has begun the reply and not ended it."""
+        self._is_off = bool(self._sent)
+        """What was sent is not what the model says now: it was asked again, or told by another request."""
 
     async def frames(self) -> AsyncGenerator[bytes]:
         """Server-sent events up to the end of the turn, or to where it waits for somebody."""
@@ -383,15 +386,15 @@ class Telling:
         yield agui.RunStartedEvent(
             thread_id=self._asked.thread_id, run_id=self._asked.run_id, protocol_version=PROTOCOL
         )
-        async with aclosing(self._session.watch(self._run_id)) as items:
+        async with aclosing(self._session.watch(self._run_id, after=self._after)) as items:
             async for item in items:
                 if item.type == "main_llm.delta":
                     for event in self._delta(item.data["offset"], item.data["text"]):
                         yield event
                 elif item.type in ("approval.requested", "approval.given"):
-                    yield await self._approval(item)
+                    yield agui.CustomEvent(name=item.type, value={"run_id": self._run_id, **item.data})
                 elif item.type == "run.suspended":
-                    for event in self._suspension_events(item.data):
+                    for event in await self._suspension_events(item.data):
                         yield event
                     return
                 elif item.type == "run.finished":
@@ -414,27 +417,21 @@ class Telling:
         if not text:
             return []
         found: list[agui.BaseEvent] = []
-        if not self._sent:
+        if not self._is_open:
+            self._is_open = True
             found.append(agui.TextMessageStartEvent(message_id=self._message_id, role="assistant"))
         self._sent += text
         return [*found, agui.TextMessageContentEvent(message_id=self._message_id, delta=text)]
 
-    async def _approval(self, item: Any) -> agui.BaseEvent:
-        key = str(item.data.get("key", ""))
-        if item.type == "approval.requested":
-            self._questions[key] = agui.Interrupt(id=f"{self._run_id}#{key}", reason="waiting_approval")
-        else:
-            self._questions.pop(key, None)
-        return agui.CustomEvent(name=item.type, value={"run_id": self._run_id, **item.data})
-
-    def _suspension_events(self, data: Any) -> list[agui.BaseEvent]:
+    async def _suspension_events(self, data: Any) -> list[agui.BaseEvent]:
         """It waits for somebody: to this client the run is interrupted."""
         status = str(data.get("status", "waiting"))
-        waits = [agui.Interrupt(id=self._run_id, reason=status)]
+        waits = await open_interrupts(self._session.desk, self._run_id)
+        waits = waits or [status_interrupt(self._run_id, status)]
         found: list[agui.BaseEvent] = []
-        if self._sent:
+        if self._is_open:
             found.append(agui.TextMessageEndEvent(message_id=self._message_id))
-        outcome = agui.RunFinishedInterruptOutcome(interrupts=list(self._questions.values()) or waits)
+        outcome = agui.RunFinishedInterruptOutcome(interrupts=waits)
         return [*found, self._finish_event(outcome)]
 
     async def _end_events(self, data: Any) -> AsyncGenerator[agui.BaseEvent]:
@@ -442,15 +439,17 @@ class Telling:
         # What a cancelled turn keeps is recorded after its end: to this client it is what was sent.
         reply = await self._session.reply(self._run_id) if status != "cancelled" else None
         text = reply.text if reply is not None else self._sent
-        is_other = reply is not None and (self._is_off or not text.startswith(self._sent))
+        is_same = text == self._sent
+        is_other = reply is not None and not is_same and (self._is_off or not text.startswith(self._sent))
         if not is_other:
             for event in self._text_events(text[len(self._sent) :]):
                 yield event
-        if self._sent:
+        if self._is_open:
             yield agui.TextMessageEndEvent(message_id=self._message_id)
         if is_other:
             said = agui.AssistantMessage(id=self._message_id, content=text)
-            yield agui.MessagesSnapshotEvent(messages=[*self._asked.messages, said])
+            before = [one for one in self._asked.messages if one.id != self._message_id]
+            yield agui.MessagesSnapshotEvent(messages=[*before, said])
         if status == "failed":
             yield agui.RunErrorEvent(
                 message=str(data.get("message") or reason or status), code=reason or status

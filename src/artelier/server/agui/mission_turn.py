@@ -20,7 +20,7 @@ from ag_ui import core as agui
 from artelier.app import TenantKernel
 from artelier.chat.session.settings import check_chat
 from artelier.errors import LeaseHeld
-from artelier.kernel.queries.runs import asked_below, find_run
+from artelier.kernel.queries.runs import find_run
 from artelier.kernel.run.context import is_final
 from artelier.missions.plan.commands import check_same, mission_object
 from artelier.missions.plan.mission_runner import check_mission_id, recorded_job
@@ -35,6 +35,7 @@ from artelier.server.agui.client_answers import (
 )
 from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact
 from artelier.server.agui.event_follower import Following, Wishes, json_of, words_of
+from artelier.server.agui.interrupts import open_interrupts, read_resume, runs_of, status_interrupt
 from artelier.server.background_tasks import Errand, Errands, check, key_of, send_work
 from artelier.server.live.hub import Hub
 
@@ -108,15 +109,18 @@ class MissionThread:
         return errand
 
     async def _take_answers(self, job: MissionJob) -> None:
-        """Record what the client's tools gave; without answers the thread's goal must be the same."""
+        """Record what the client's tools and people said; without answers the goal must be the same."""
         last = self.asked.messages[-1].role if self.asked.messages else ""
-        if last != "tool" or self.asked.resume:
+        resume = await read_resume(self.desk, self.asked.resume or [], thread=self.mission)
+        if last != "tool" and not resume:
             goal = words_of(self.asked)
             await check_same(self.desk, self.mission, msgspec.structs.replace(job, goal=goal))
             return
-        answers = answers_of(self.asked, self.mission)
+        answers = answers_of(self.asked, self.mission)  # none, if a resume comes behind the person's words
         waiting = await open_calls(self.desk, [one.run_id for one in answers])
         await record_answers(self.desk, answers, waiting, by=self.by)
+        for one in resume:
+            await one.record(self.desk, by=self.by)
 
     def _go_on(self) -> Errand:
         """Drive the mission; if a drive is on its way, once more behind it: it may be about to rest."""
@@ -139,20 +143,7 @@ class MissionThread:
 
     async def calls(self) -> list[OpenCall]:
         """The calls of client tools that the mission waits for."""
-        below = await asked_below(self.desk.services.store, self.desk.id, self.mission)
-        return await open_calls(self.desk, [run for run, _ in below])
-
-    async def questions(self) -> list[agui.Interrupt]:
-        """The questions that wait for a person."""
-        below = await asked_below(self.desk.services.store, self.desk.id, self.mission)
-        clients = {f"{one.id}/ask/1" for one in await self.calls()}
-        found: list[agui.Interrupt] = []
-        for run in dict.fromkeys([self.mission, *(run for run, _ in below)]):
-            for one in await self.desk.approvals(run):
-                id_ = f"{run}#{one['step']}"
-                if id_ not in clients:
-                    found.append(agui.Interrupt(id=id_, reason="waiting_approval", message=one["question"]))
-        return found
+        return await open_calls(self.desk, await runs_of(self.desk, self.mission))
 
 
 class MissionTelling(Following):
@@ -264,10 +255,10 @@ class MissionTelling(Following):
         assert row is not None, "it was started, or found"
         if row.status in _AT_WORK or is_final(row.status):
             return None  # another process drives it, or its last tasks
-        waits = await self._thread.questions()
+        waits = await open_interrupts(self._desk, self._run_id)
         if not waits and await self._thread.calls():
             return await self._suspended(agui.RunFinishedSuccessOutcome())
-        waits = waits or [agui.Interrupt(id=self._run_id, reason=row.status, message=row.reason or None)]
+        waits = waits or [status_interrupt(self._run_id, row.status, row.reason)]
         return await self._suspended(agui.RunFinishedInterruptOutcome(interrupts=waits))
 
     async def _suspended(

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Annotated, Any
 
+from ag_ui import core as agui
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
-from artelier.errors import InvalidRequest
+from artelier.app import TenantKernel
+from artelier.chat.session.session import Session
+from artelier.chat.session.settings import check_chat
+from artelier.errors import Conflict, InvalidRequest
+from artelier.log import run_stream
 from artelier.server.agui.agent_turn import AgentTelling, AgentThread
 from artelier.server.agui.event_follower import (
     INPUT_SCHEMA,
@@ -22,14 +28,15 @@ from artelier.server.agui.event_follower import (
     wishes_of,
     words_of,
 )
+from artelier.server.agui.interrupts import read_resume
 from artelier.server.agui.mission_turn import MissionThread, is_mission
-from artelier.server.background_tasks import LET_GO_S, Errands, errands_of
+from artelier.server.background_tasks import LET_GO_S, Errands, errands_of, let_go
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
 from artelier.server.graph.records import GraphOut
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.live.hub import TYPE, EventStream, beating
 from artelier.server.routes import resource
-from artelier.server.routes.chats import start_turn
+from artelier.server.routes.chats import drive_turn, start_turn
 from artelier.server.wire.server import EventPage
 
 router = resource("events")
@@ -182,6 +189,8 @@ async def run(
             budget_usd=wishes.budget_usd,
         )
         frames = await _run_agent(errands_of(request.app), thread)
+    elif asked.resume:
+        frames = await _resume_turn(errands_of(request.app), desk, asked, by=actor)
     else:
         words = words_of(asked)
         session = await chat_for(desk, asked, wishes, by=actor, model=setup.model)
@@ -193,10 +202,29 @@ async def run(
 async def _run_agent(errands: Errands, thread: AgentThread) -> AsyncGenerator[bytes]:
     """Let an agent take a turn, or go on with what the client's tools gave. Errors: as of `AgentThread`."""
     asked, key = thread.asked, ("agui", thread.desk.id, thread.session)
-    is_answer = bool(asked.messages) and asked.messages[-1].role == "tool" and not asked.resume
-    thread.words = "" if is_answer else words_of(asked)
+    is_answer = bool(asked.messages) and asked.messages[-1].role == "tool"
+    thread.words = "" if is_answer or asked.resume else words_of(asked)
     if (going := errands.at_work(key)) is not None:  # what it had to say was said a moment ago
         await asyncio.wait({going.task}, timeout=LET_GO_S)
     telling = AgentTelling(thread)
     errands.start(key, telling.drive(await thread.begin()))
     return telling.frames()
+
+
+async def _resume_turn(
+    errands: Errands, desk: TenantKernel, asked: agui.RunAgentInput, *, by: str
+) -> AsyncGenerator[bytes]:
+    """Give a chat's turn the answers that it waits for, and let it go on. Errors: as of `read_resume`."""
+    session = Session(desk, check_chat(asked.thread_id), branch="main").by(by)
+    answers = await read_resume(desk, asked.resume or [], thread=session.chat_id)
+    runs = {"/".join(one.run_id.split("/")[:2]) for one in answers}  # of what it drives, the turn
+    if len(runs) > 1:
+        raise InvalidRequest("the answers are of several turns", expected="those of one", got=len(runs))
+    run_id = runs.pop()
+    await let_go(errands, ("turn", desk.id, run_id), desk, run_id)
+    after, _ = await desk.services.store.head(run_stream(desk.id, run_id))
+    for one in answers:
+        await one.record(desk, by=by)
+    with suppress(Conflict):  # it is being driven already
+        drive_turn(session, errands, run_id)
+    return Telling(session, run_id, asked, after=after).frames()
