@@ -32,4 +32,3 @@ for (let turn = 1; turn <= requests; turn += 1) {
 process.stdout.write(
   JSON.stringify(payload === undefined ? agent.messages : { messages: agent.messages, interrupts }),
 );
-
