@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from artelier import Kernel, ModelReply, ModelRequest, Price
 from artelier_offline import OfflineModel
@@ -116,4 +116,32 @@ def test_two_futures_of_one_step_are_read_side_by_side(tmp_path: Path, sign_in: 
             expect(head).to_contain_text(f"{len(hand.get('tasks', id_)['iterations'])} decisions")
         audit.look("two futures")
         fits(page, shot, "futures")
+        _steer_a_fork(page, hand, audit, shot, run)
         audit.verdict()
+
+
+def _steer_a_fork(page: Page, hand: Hand, audit: Audit, shot: Shot, run: str) -> None:
+    """Another fork, which differs by where the puck stands; by keys alone."""
+    agent = hand.get("tasks", run)["assigned_agent_id"]
+    before = hand.get("steering", agent)
+    known = {one["id"] for one in hand.items("runs")}
+    page.get_by_role("main").get_by_role("link", name="Back to the run").click()
+    page.get_by_role("button", name="Fork", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("combobox", name="What is changed").select_option(label="The steering of its agent")
+    pad = dialog.get_by_role("application", name="Policy bias")
+    expect(dialog.get_by_role("button", name="Fork", exact=True)).to_be_disabled()
+    pad.press("Shift+ArrowRight")
+    pad.press("Shift+ArrowDown")
+    pad.press("Tab")  # it rests
+    audit.look("a fork with another steering")
+    fits(page, shot, "fork-steering")
+    dialog.get_by_role("button", name="Fork", exact=True).press("Enter")
+
+    main = page.get_by_role("main")
+    expect(main).to_contain_text("Changed: steering, exploratory 0.75 · thorough 0.25")
+    made = next(one["id"] for one in hand.items("runs") if one["id"] not in known)
+    hand.until("runs", made, status=("completed", "failed"))
+    assert hand.get("runs", made)["changes"]["steering"]["xy"] == {"x": 0.75, "y": 0.25}
+    after = hand.get("steering", agent)
+    assert (after["version"], after["xy"]) == (before["version"], before["xy"])

@@ -14,6 +14,7 @@ import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { Select } from "@/ui/Select";
 import { TextField } from "@/ui/TextField";
+import { ForkSteering, type ForkedSteering } from "./ForkSteering";
 
 const EFFECTS = [
   { value: "recorded", label: "Return what was recorded, ask me before any other" },
@@ -33,8 +34,12 @@ interface ForkDialogProps {
 const CHANGES = [
   { value: "none", label: "Nothing" },
   { value: "model", label: "The model" },
+  { value: "steering", label: "The steering of its agent" },
   { value: "ref", label: "An artifact: a prompt, a tool, a skill, data" },
 ] as const;
+
+/** Only a task goes by steering. */
+const WITHOUT_STEERING = CHANGES.filter((one) => one.value !== "steering");
 
 type Change = (typeof CHANGES)[number]["value"];
 
@@ -50,6 +55,7 @@ export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
   const [was, setWas] = useState("");
   const [becomes, setBecomes] = useState("");
   const [model, setModel] = useState("");
+  const [steering, setSteering] = useState<ForkedSteering | null>(null);
   const [name, setName] = useState("");
   const [effects, setEffects] = useState<Effects>("recorded");
   const may = useMayAct();
@@ -59,13 +65,16 @@ export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
   const lacks =
     change === "model" && model.trim() === ""
       ? "Name the other model."
-      : change === "ref" && (was.trim() === "" || becomes.trim() === "") && "Name both artifacts.";
+      : change === "steering" && steering === null
+        ? "Move the puck or a limit."
+        : change === "ref" && (was.trim() === "" || becomes.trim() === "") && "Name both artifacts.";
   const fork = useMutation({
     mutationFn: () =>
       forkRun(run.id, {
         ...(!isOpen && { at: seq }),
         effects,
         ...(change === "model" && { changes: { model: model.trim() } }),
+        ...(change === "steering" && { changes: { steering } }),
         ...(change === "ref" && { changes: { [was.trim()]: becomes.trim() } }),
         ...(name.trim() !== "" && { new_id: name.trim() }),
       }),
@@ -107,7 +116,12 @@ export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
           error={isSeq ? undefined : `Expected a number from 1 to ${newest}.`}
           onChange={(event) => setAt(event.target.value)}
         />
-        <Select label="What is changed" value={change} options={CHANGES} onChange={setChange} />
+        <Select
+          label="What is changed"
+          value={change}
+          options={run.loop === "task" && run.agent !== "" ? CHANGES : WITHOUT_STEERING}
+          onChange={setChange}
+        />
         {change === "model" && (
           <TextField
             label="Another model"
@@ -115,6 +129,9 @@ export function ForkDialog({ run, after, onClose }: ForkDialogProps) {
             value={model}
             onChange={(event) => setModel(event.target.value)}
           />
+        )}
+        {change === "steering" && (
+          <ForkSteering agent={run.agent} steering={steering} onChange={setSteering} />
         )}
         {change === "ref" && (
           <>

@@ -55,6 +55,30 @@ const DIFF = {
   first_divergence: { key: "c2/decision", what: "request", section: "steering", a: "terse", b: "thorough" },
 };
 
+const POLICY = {
+  temperature: 0.7,
+  alternatives: 2,
+  breadth: null,
+  sources_min: 1,
+  words_target: 600,
+  text: "Be exact.",
+};
+const STEERING = {
+  id: "churn/analyst/steering",
+  about: "churn/analyst",
+  xy: { x: 0.5, y: 0.5 },
+  axes: { x: ["focused", "exploratory"], y: ["terse", "thorough"] },
+  sliders: {
+    budget_usd: null,
+    iterations: 5,
+    delegation_depth: 1,
+    safety: "open",
+    output_bytes: 65_536,
+  },
+  tools: { shell: false },
+  policy: POLICY,
+};
+
 const LOST = {
   step: "c1/tool/0",
   tool: "pay_invoice",
@@ -76,6 +100,8 @@ function answer(url: string): object {
   if (url.endsWith("/cost")) return COST;
   if (url.endsWith("/compensate")) return server.undone;
   if (url.includes("/diff?with=")) return DIFF;
+  if (url.includes("/steering/preview")) return POLICY;
+  if (url.includes("/steering/")) return STEERING;
   if (url.endsWith("/fork")) return { run_id: "churn/figures.fork-1" };
   return {
     total_cost_microusd: 50_000,
@@ -231,6 +257,32 @@ describe("one run", () => {
     expect(posts()).toEqual([
       ["/api/v1/runs/churn%2Ffigures/fork", { at: 4, effects: "recorded", changes: { model: "big" } }],
     ]);
+  });
+
+  test("a fork takes another steering, whole, and leaves that of the agent as it is", async () => {
+    const user = open("churn/figures");
+    await user.click(screen.getByRole("button", { name: "Fork" }));
+    const dialog = within(screen.getByRole("dialog"));
+    await user.selectOptions(
+      dialog.getByRole("combobox", { name: "What is changed" }),
+      "The steering of its agent",
+    );
+    const pad = await dialog.findByRole("application", { name: "Policy bias" });
+    expect(dialog.getByRole("button", { name: "Fork" }).ariaDisabled).toBe("true");
+    pad.focus();
+    await user.keyboard("{Shift>}{ArrowRight}{ArrowDown}{/Shift}");
+    await user.tab(); // it rests
+    await expectAccessible();
+    await user.click(dialog.getByRole("button", { name: "Fork" }));
+
+    const { axes, sliders, tools } = STEERING;
+    const steering = { xy: { x: 0.75, y: 0.25 }, axes, sliders, tools };
+    await waitFor(() =>
+      expect(posts()).toEqual([
+        ["/api/v1/runs/churn%2Ffigures/fork", { effects: "recorded", changes: { steering } }],
+      ]),
+    );
+    expect(asked.filter((one) => one.method !== "GET" && one.method !== "POST")).toEqual([]);
   });
 
   test("a fork without an event begins where its change takes effect", async () => {

@@ -64,5 +64,10 @@ test("what was changed is told in words, whatever was stored", () => {
   expect(changeWords({ model: "big", "prompts/a@3": "prompts/a@4" })).toBe(
     "model big, prompts/a@3 replaced by prompts/a@4",
   );
+  const axes = { x: ["focused", "exploratory"], y: ["terse", "thorough"] };
+  expect(changeWords({ steering: { xy: { x: 0.75, y: 0.2 }, axes } })).toBe(
+    "steering, exploratory 0.75 · thorough 0.20",
+  );
+  expect(changeWords({ steering: { xy: [], axes: null } })).toBe("another steering");
   expect([changeWords(null), changeWords({}), changeWords("[erased]")]).toEqual(["", "", "[erased]"]);
 });

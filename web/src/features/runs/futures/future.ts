@@ -111,12 +111,24 @@ export function pairsOf(a: Future, b: Future): readonly Pair[] {
 }
 
 /** What a fork changes, in words; "" for nothing. */
+/** Where the puck of a fork stands, by the ends of its axes that it is moved to. */
+function steeringWords(steering: Readonly<Record<string, unknown>>): string {
+  const [xy, axes] = [record(steering["xy"]), record(steering["axes"])];
+  const ends = ["x", "y"].map((axis) => {
+    const [names, place] = [axes[axis], Number(xy[axis])];
+    const end: unknown = Array.isArray(names) ? names[1] : undefined;
+    return typeof end === "string" && Number.isFinite(place) ? `${end} ${place.toFixed(2)}` : "";
+  });
+  const words = ends.filter(Boolean).join(" · ");
+  return words === "" ? "another steering" : `steering, ${words}`;
+}
+
 export function changeWords(changes: unknown): string {
   if (typeof changes === "string") return changes;
   return Object.entries(record(changes))
     .map(([name, value]) => {
       if (name === "model") return `model ${String(value)}`;
-      return name === "steering" ? "another steering" : `${name} replaced by ${String(value)}`;
+      return name === "steering" ? steeringWords(record(value)) : `${name} replaced by ${String(value)}`;
     })
     .join(", ");
 }
