@@ -48,6 +48,8 @@ UNITS = {
     " dropped frames (at most 1 in 100)",
     "console_dropped_frames_share": "frames of that scroll that took longer than 1.5 idle ones; fewest of 2",
     "first_paint_ms": "ms from navigation to the first content drawn, nothing cached; median of 5",
+    "goal_first_paint_ms": "the same of the page of a goal that is done",
+    "goal_answer_ms": "ms from navigation to the words of that goal's answer, nothing cached; median of 5",
 }
 
 

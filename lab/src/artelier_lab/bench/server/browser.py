@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artelier import Kernel
 from artelier.server.settings import STATIC
 from artelier_lab.bench.figures import median
+from artelier_lab.bench.server.goals import goal_model, work_on_goals
 from artelier_lab.bench.server.live import Served
-from artelier_lab.bench.server.moves import FRAMES, PAINT, PAN_AND_ZOOM, SCROLL
+from artelier_lab.bench.server.moves import ANSWER, FRAMES, PAINT, PAN_AND_ZOOM, SCROLL
 from artelier_lab.bench.server.page import NO_BUILD
 from artelier_lab.bench.server.scene import ROOM_NODES
 
@@ -60,6 +62,8 @@ FIGURES = (
     "console_rows_10000_ok",
     "console_dropped_frames_share",
     "first_paint_ms",
+    "goal_first_paint_ms",
+    "goal_answer_ms",
 )
 
 
@@ -111,6 +115,8 @@ async def page_figures(
             found |= await _canvas(browser, served, plan, missing)
             progress(f"server: {plan.rows} rows of the console")
             found |= await _console(browser, served, plan)
+            progress("server: the page of a goal")
+            found |= await _goal(browser, folder / "goal.db", plan.paints)
     finally:
         served.close()
     return found, missing
@@ -149,6 +155,26 @@ async def _first_paint(browser: Browser, served: Served, paints: int) -> float:
         async with _visit(browser, served) as page:
             times.append(float(await page.evaluate(PAINT)))
     return median(times)
+
+
+async def _goal(browser: Browser, database: Path, paints: int) -> dict[str, float | None]:
+    """The page of a goal that is done, opened by its address in a new browser profile."""
+    kernel = Kernel.open(database, models={"scripted": goal_model()}, environ={})
+    try:
+        await work_on_goals(kernel, goals=1)
+    finally:
+        await kernel.aclose()
+    painted: list[float] = []
+    answered: list[float] = []
+    served = Served(database)
+    try:
+        for _ in range(paints):
+            async with _visit(browser, served, screen="/goals/goal-0") as page:
+                answered.append(float(await page.evaluate(ANSWER)))
+                painted.append(float(await page.evaluate(PAINT)))
+    finally:
+        served.close()
+    return {"goal_first_paint_ms": median(painted), "goal_answer_ms": median(answered)}
 
 
 async def _all_there(page: Page, served: Served) -> None:

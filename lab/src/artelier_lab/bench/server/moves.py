@@ -93,6 +93,18 @@ async () => {
 """
 """From the first row to the last, by what is in sight; `seen` counts rows that were wholly in sight."""
 
+ANSWER = """
+() => new Promise((found) => {
+  const look = () => {
+    const answer = document.querySelector('article[aria-label="Answer"]');
+    if (answer?.textContent?.trim()) found(performance.now());
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+"""Milliseconds from the navigation to a frame that has the words of a goal's answer."""
+
 PAINT = """
 () => new Promise((found) => {
   new PerformanceObserver((list, self) => {
