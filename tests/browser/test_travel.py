@@ -136,6 +136,10 @@ def _steer_a_fork(page: Page, hand: Hand, audit: Audit, shot: Shot, run: str) ->
     pad.press("Tab")  # it rests
     audit.look("a fork with another steering")
     fits(page, shot, "fork-steering")
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = dialog.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390, box
+    page.set_viewport_size({"width": 1440, "height": 900})
     dialog.get_by_role("button", name="Fork", exact=True).press("Enter")
 
     main = page.get_by_role("main")

@@ -69,7 +69,7 @@ export function Dialog({ title, onClose, children, footer, width = "normal", bar
 
   return createPortal(
     <div
-      className="fixed inset-0 z-40 grid place-items-start justify-items-center overflow-auto bg-veil p-4 pt-[12vh]"
+      className="fixed inset-0 z-40 grid grid-cols-[minmax(0,1fr)] place-items-start justify-items-center overflow-auto bg-veil p-4 pt-[12vh]"
       onPointerDown={(event) => event.target === event.currentTarget && onClose()}
     >
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- Escape and Tab of all within */}
@@ -92,7 +92,7 @@ export function Dialog({ title, onClose, children, footer, width = "normal", bar
               : "flex items-center justify-between gap-4 border-b border-line py-2.5 pr-2.5 pl-4"
           }
         >
-          <h2 id={`${id}-title`} className="text-15">
+          <h2 id={`${id}-title`} className="min-w-0 text-15 wrap-anywhere">
             {title}
           </h2>
           {!bare && <IconButton label="Close" icon={<CloseIcon />} onClick={onClose} />}
