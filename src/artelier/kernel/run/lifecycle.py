@@ -274,14 +274,7 @@ class OpenRun:
 
     async def _create(self) -> RunCore:
         opening, tenant = self._opening, self._tenant
-        if opening.read_only:
-            raise NotFound(f"no run {opening.run_id!r} to replay")
-        if await children_of(self._services.store, tenant.id, opening.run_id):
-            # They came with an import: their costs would count here, and undoing this run would undo theirs.
-            raise Conflict(
-                f"run {opening.run_id!r} cannot be new: there are runs below that id",
-                hint="They were imported without it. Give the new run another id.",
-            )
+        await self._check_new()
         stream = run_stream(tenant.id, opening.run_id)
         grants = tenant.grants if opening.grants is None else narrow(tenant.grants, opening.grants)
         params = dict(self._services.params)
@@ -348,6 +341,19 @@ class OpenRun:
         await self._count(core, started.scopes)
         self._services.at("run.started")
         return core
+
+    async def _check_new(self) -> None:
+        """Check that the run may be new, and that nothing is below it. Errors: `NotFound`, `Conflict`.
+
+        What is there came with an import: its costs would count here, and to undo this run would undo it.
+        """
+        if self._opening.read_only:
+            raise NotFound(f"no run {self._opening.run_id!r} to replay")
+        if await children_of(self._services.store, self._tenant.id, self._opening.run_id):
+            raise Conflict(
+                f"run {self._opening.run_id!r} cannot be new: there are runs below that id",
+                hint="They were imported without it. Give the new run another id.",
+            )
 
     # A run that exists
 
