@@ -54,7 +54,7 @@ THEIRS = {
 """What is there in the tenant `default`, by resource."""
 
 STEP = "c1/decision"
-NAMES = {"entry": "1", "label": "persona", "change": "1", "tag": "mood"}
+NAMES = {"entry": "1", "label": "persona", "change": "1", "tag": "mood", "turn": "1", "number": "1"}
 
 
 def said(request: ModelRequest) -> Any:
