@@ -341,7 +341,7 @@ class Workspaces:
         tenant without a folder of its own has no files.
         Errors: `InvalidConfig` if a folder is not there, or lies in that of another tenant.
         """
-        self._base = None if base is None else _existing(_made(base), "the folder of all workspaces")
+        self._base = None if base is None else _existing(_make_folder(base), "the folder of all workspaces")
         self._roots: dict[str, str] = {
             check_tenant(tenant): _existing(folder, f"the workspace of tenant {tenant}")
             for tenant, folder in (roots or {}).items()
@@ -473,8 +473,8 @@ def is_within(place: str, root: str) -> bool:
     return place == root or place.startswith(os.path.join(root, ""))
 
 
-def _made(folder: Path) -> Path:
-    """A fresh volume of a container is empty. What cannot be made is told by `_existing`."""
+def _make_folder(folder: Path) -> Path:
+    """Make a folder if it can be made: a fresh volume of a container is empty. `_existing` tells the rest."""
     with suppress(OSError):
         os.mkdir(folder, mode=FOLDER_MODE)
     return folder

@@ -337,8 +337,8 @@ async def limits_of(
     return (*scopes, *extra), frozenset(counted)
 
 
-async def heed_caps_above(core: RunCore) -> None:
-    """Have a child obey the caps that are set above it now: another process may have set or lifted one.
+async def refresh_caps_above(core: RunCore) -> None:
+    """Apply the caps that are set above a child now: another process may have set or lifted one.
 
     Cost: one query for a run below others, nothing for another.
     """

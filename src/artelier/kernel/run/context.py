@@ -84,8 +84,8 @@ class RunActions:
     """Gives back what is held for a model call that was never made, and records it."""
     compensate_below: Callable[[RunCore, str, int, str], Awaitable[CompensationResult]]
     """Undoes what a child that has ended has done since a position, with a note: that opens the child."""
-    heed_caps: Callable[[RunCore], Awaitable[None]]
-    """Looks which caps are set above a child, whichever process has set them."""
+    refresh_caps: Callable[[RunCore], Awaitable[None]]
+    """Reads the caps that are set above a child, by whichever process."""
 
 
 class RunCore(ToolBounds):
@@ -450,11 +450,11 @@ class RunCore(ToolBounds):
             raise ended
         return self.actor
 
-    async def heed_caps(self) -> None:
-        """Look which caps are set above this run, whichever process has set them."""
-        await self._actions.heed_caps(self)
+    async def refresh_caps(self) -> None:
+        """Read the caps that are set above this run, by whichever process."""
+        await self._actions.refresh_caps(self)
 
-    def go_on_below(self) -> None:
+    def prepare_child(self) -> None:
         """Check that the code may open a run below this one, and record what it has cancelled before.
 
         After a cancel or a pause the run below is opened, and told the same before its first step.
@@ -479,7 +479,7 @@ class RunCore(ToolBounds):
             raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.suspended is not None:
             raise self.suspended
-        await self.heed_caps()
+        await self.refresh_caps()
         if self.services.draining.has_begun:
             await self.services.draining.park()
         if self.stepping.is_over(self.done):

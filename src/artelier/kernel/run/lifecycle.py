@@ -59,9 +59,9 @@ from artelier.kernel.run_limits import (
     check_limits,
     check_scopes,
     deadlines,
-    heed_caps_above,
     limits_of,
     opening_caps,
+    refresh_caps_above,
     scopes_of,
 )
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
@@ -127,7 +127,7 @@ class OpenRun:
     async def __aenter__(self) -> Run:
         opening = self._opening
         if opening.parent is not None:
-            opening.parent.go_on_below()
+            opening.parent.prepare_child()
         tenant = self._found = await self._find_tenant()
         await self._services.turn_to_open(tenant.id)
         try:
@@ -573,7 +573,7 @@ async def _compensate_below(core: RunCore, run_id: str, since: int, note: str) -
 
 
 ACTIONS = RunActions(
-    obey=obey, take_back=take_back, compensate_below=_compensate_below, heed_caps=heed_caps_above
+    obey=obey, take_back=take_back, compensate_below=_compensate_below, refresh_caps=refresh_caps_above
 )
 
 

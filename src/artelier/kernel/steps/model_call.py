@@ -154,7 +154,7 @@ async def _fit(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
     """Return whether the reply fits. A call is in flight until that is known, since it may take a while."""
     with core.calls.flight(harmless=True):
         fit = await fit_reply(reply, ready.call.output)
-    await core.heed_caps()  # a cap that was set meanwhile counts what this call has cost
+    await core.refresh_caps()  # a cap that was set meanwhile counts what this call has cost
     return fit
 
 

@@ -371,9 +371,9 @@ class Telling:
         known = [one.content for one in asked.messages if one.id == self._message_id]
         self._sent = known[0] if known and isinstance(known[0], str) else ""
         self._is_open = False
-        """Whether this request has begun the reply and not ended it."""
+        """True while this request has begun the reply and not ended it."""
         self._is_off = bool(self._sent)
-        """What was sent is not what the model says now: it was asked again, or told by another request."""
+        """True where what was sent may not be the text: the model was asked again, for instance."""
 
     async def frames(self) -> AsyncGenerator[bytes]:
         """Server-sent events up to the end of the turn, or to where it waits for somebody."""

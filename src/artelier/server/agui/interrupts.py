@@ -37,7 +37,7 @@ ANSWER_SCHEMA: dict[str, Any] = {
     },
     "required": ["approved"],
 }
-"""What an interrupt says of the payload that answers it."""
+"""The schema of the payload that answers an interrupt."""
 _CANCELLED = "The client cancelled the question."
 
 
