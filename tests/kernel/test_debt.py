@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -314,5 +317,73 @@ def test_a_port_whose_price_is_no_price_is_not_called(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, Port(), policy=EAGER) as kernel:
             assert await drive(kernel.for_tenant("t"), one_call) == "failed: invalid_config"
+
+    play(scenario())
+
+
+# A budget that another process sets
+
+STOPPED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from artelier import Kernel, RunSuspended, Tenant
+from tests.kernel.stage import ask
+from tests.kernel.test_debt import greedy, pay_from_tool
+
+async def main(folder, work):
+    model = greedy(100)
+    with Kernel.open(folder / "test.db", models={"m": model}, tools=[pay_from_tool]) as kernel:
+        try:
+            async with kernel.run("r", tenant=Tenant("t"), on_wait="suspend") as run:
+                await ask(run, "first", max_output_tokens=100)
+                (folder / "stopped").touch()
+                os.kill(os.getpid(), signal.SIGSTOP)
+                # No await between the stop and the calls: nothing has been read of the budget.
+                if work == "model":
+                    calls = [ask(run, str(n), max_output_tokens=100, key=f"k{n}") for n in range(50)]
+                else:
+                    calls = [run.step_tool("pay_from_tool", {"n": n}, key=f"k{n}") for n in range(50)]
+                await asyncio.gather(*calls)
+                end = "completed"
+        except RunSuspended as suspended:
+            end = suspended.status
+    print(end)
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+@tool(side_effect=False)
+async def pay_from_tool(n: int, context: ToolContext) -> str:
+    """Spend a cent."""
+    await context.spend("0.01")
+    return str(n)
+
+
+@pytest.mark.parametrize(("work", "end"), [("model", "budget_exhausted"), ("tool", "completed")])
+def test_a_process_that_was_stopped_spends_nothing_of_a_budget_that_it_has_not_seen(
+    tmp_path: Path, work: str, end: str
+) -> None:
+    """A refused model call ends the drive; a tool that may not spend has failed, and its code hears so."""
+
+    async def scenario() -> None:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", STOPPED, str(tmp_path), work, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            while not (tmp_path / "stopped").exists():
+                assert child.returncode is None
+                await asyncio.sleep(0.01)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+            with Kernel.open(tmp_path / "test.db") as kernel:
+                await kernel.tenants.update("t", budget_usd="0.02")
+                child.send_signal(signal.SIGCONT)
+                out, _ = await child.communicate()
+                shown = await kernel.tenants.show("t")
+        finally:
+            if child.returncode is None:
+                child.kill()
+        assert (shown["spent_usd"], shown["debt_usd"], shown["held_usd"]) == ("0.03", "0.00", "0.00")
+        assert out.decode().strip() == end
 
     play(scenario())

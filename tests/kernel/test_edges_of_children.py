@@ -199,6 +199,8 @@ def test_a_run_cannot_take_the_id_that_an_imported_run_names_as_its_parent(tmp_p
                     pass
             async with kernel.run("another") as run:
                 await run.compensate()
+            with pytest.raises(Conflict, match="there are runs below that id"):
+                await kernel.for_tenant().fork("another", new_id="root")
         assert undone == []
 
     play(scenario())

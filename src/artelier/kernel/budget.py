@@ -12,6 +12,7 @@ from typing import Any
 
 from artelier.errors import Exhausted, InsufficientFunds, InvalidConfig, LimitReached, PriceUnknown
 from artelier.kernel import events as ev
+from artelier.kernel.queries.tenants import find_tenant, has_budget
 from artelier.kernel.rates import QueuePlace, Turns, claims_of
 from artelier.kernel.run.context import RunCore
 from artelier.ledger import AMOUNT_MAX, COUNTED, DEBT, Count, Posting, check_available, check_caps
@@ -82,8 +83,6 @@ class Reservation:
     hold: str
     reserved: dict[tuple[str, str], int]
     """What each capped (scope, unit) has reserved."""
-    is_capped: bool = False
-    """True if a limit counts what the call uses."""
     input_tokens: int = 0
     """Of the input, by estimate: what counts if no usage ever comes."""
     input_cost: int = 0
@@ -112,9 +111,9 @@ class Reservation:
     @property
     def is_limited(self) -> bool:
         """Return True if a limit or an account can refuse it."""
-        if self.is_free:
-            return bool(self.reserved)
-        return self.source == TENANT or self.is_capped  # also where nobody knows the price
+        # A call that is not free is asked of the account also where the tenant is unlimited as far as is
+        # known here: somebody may have set a budget that this process has not read yet.
+        return not self.is_free or bool(self.reserved)
 
 
 DEARER_TIER = "priority"
@@ -156,6 +155,17 @@ def _unknown_price(core: RunCore, model: str) -> None:
     )
 
 
+class BudgetChanged(Exhausted):
+    """A tenant got a budget, or became unlimited, after this process had read it: see `read_budget`."""
+
+
+async def read_budget(core: RunCore) -> None:
+    """Read anew if the tenant has a budget, and which: another process may have changed it."""
+    row = await find_tenant(core.store, core.tenant.id)
+    if row is not None:
+        core.tenant.budget = row.budget
+
+
 def source_for(core: RunCore) -> str:
     """Return the account that pays for what a run does."""
     return UNLIMITED if core.tenant.budget is None else TENANT
@@ -177,7 +187,6 @@ def reserve(core: RunCore, *, price: Price | None, size: CallSize) -> Reservatio
         source=source_for(core),
         hold=f"hold:{core.run_id}",
         reserved=reserved,
-        is_capped=bool(core.counted),
         input_tokens=size.input_tokens,
         input_cost=input_cost,
     )
@@ -201,7 +210,6 @@ def reservation_of(
         source=posting.source if posting else source,
         hold=posting.target if posting else "",
         reserved={(count.scope, count.unit): count.reserve for count in request.counts},
-        is_capped=bool(request.counts),
         input_tokens=request.input_tokens or (size.input_tokens if size is not None else 0),
         input_cost=request.input_cost,
     )
@@ -210,18 +218,32 @@ def reservation_of(
 def funds_guard(core: RunCore, *, source: str, amount: int, is_free: bool = False) -> Callable[[Tx], None]:
     """Return a guard that refuses to take `amount` while less is available, or while a limit is exceeded.
 
-    The views cannot refuse this: they also apply events from before an overrun was a debt. What `is_free`
-    asks neither the account nor limits of money.
+    It raises `BudgetChanged` where `source` is no longer what the tenant pays with. The views cannot refuse
+    this: they also apply events from before an overrun was a debt. What `is_free` asks neither the account
+    nor limits of money.
     """
     tenant, scopes = core.tenant.id, core.scopes
     units = tuple(unit for unit in COUNTED if not (is_free and unit == "usd"))
 
     def check(tx: Tx) -> None:
-        if source == TENANT and not is_free:
-            check_available(tx, tenant, TENANT, amount)
+        if not is_free:
+            _check_account(tx, tenant, source, amount)
         check_caps(tx, tenant, scopes, units)
 
     return check
+
+
+def _check_account(tx: Tx, tenant: str, source: str, amount: int) -> None:
+    if source != TENANT:
+        if has_budget(tx, tenant):
+            raise BudgetChanged(f"tenant {tenant!r} has got a budget")
+        return
+    try:
+        check_available(tx, tenant, TENANT, amount)
+    except InsufficientFunds:
+        if has_budget(tx, tenant):
+            raise
+        raise BudgetChanged(f"tenant {tenant!r} has become unlimited") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

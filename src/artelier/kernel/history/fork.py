@@ -30,7 +30,7 @@ from artelier.kernel.history.fork_effects import (
 )
 from artelier.kernel.history.fork_lineage import Place, key_of, lineage
 from artelier.kernel.prompt.manifest import canonical
-from artelier.kernel.queries.runs import RunRow, count_between, run_row
+from artelier.kernel.queries.runs import RunRow, check_nothing_below, count_between, run_row
 from artelier.kernel.queries.steps import step_records
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.services import Services, TenantState
@@ -96,6 +96,12 @@ async def fork(
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
     for name in names:
         check_run_id(name)
+        try:
+            await check_nothing_below(services.store, tenant.id, name)
+        except Conflict:
+            if new_id is not None:
+                raise
+            continue
         now = services.clock.now_us()
         forked = ev.RunForked(
             origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id, folder=fork_folder(name)

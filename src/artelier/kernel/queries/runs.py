@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel.run.status import RunStatus, quote_statuses
 from artelier.log import BlobRef, LeaseEnd, Store, Stream, Tx
 
@@ -174,6 +174,18 @@ async def children_of(store: Store, tenant: str, run_id: str, *, open_only: bool
     more = f" AND status NOT IN {ENDED}" if open_only else ""
     rows = await store.query(f"{_RUN} WHERE tenant = ? AND parent = ?{more} ORDER BY id", (tenant, run_id))
     return [RunRow(*row) for row in rows]
+
+
+async def check_nothing_below(store: Store, tenant: str, run_id: str) -> None:
+    """Check that an id is free for a new run: that no run names it as its parent. Errors: `Conflict`.
+
+    What is below came with an import: its costs would count here, and to undo this run would undo it.
+    """
+    if await children_of(store, tenant, run_id):
+        raise Conflict(
+            f"run {run_id!r} cannot be new: there are runs below that id",
+            hint="They were imported without it. Give the new run another id.",
+        )
 
 
 async def run_ids_like(

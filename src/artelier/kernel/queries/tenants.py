@@ -29,6 +29,11 @@ async def find_tenant(store: Store, tenant: str) -> TenantRow | None:
     return TenantRow(*rows[0]) if rows else None
 
 
+def has_budget(tx: Tx, tenant: str) -> bool:
+    """Return True if a tenant has a budget, in a transaction."""
+    return tx.one("SELECT 1 FROM tenants WHERE tenant = ? AND budget IS NOT NULL", (tenant,)) is not None
+
+
 async def tenant_ids(store: Store, *, limit: int = -1) -> list[str]:
     """Return the tenants of the store, sorted; with `limit`, that many of the first."""
     rows = await store.query("SELECT tenant FROM tenants ORDER BY tenant LIMIT ?", (limit,))

@@ -46,7 +46,7 @@ from artelier.kernel.history.fork_lineage import (
 from artelier.kernel.history.step_history import History
 from artelier.kernel.policy import narrow
 from artelier.kernel.prompt.manifest import encode_json
-from artelier.kernel.queries.runs import RunRow, children_of, is_imported, run_row
+from artelier.kernel.queries.runs import RunRow, check_nothing_below, is_imported, run_row
 from artelier.kernel.queries.steps import signals_of
 from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
 from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, park_stalled, with_stall_count
@@ -343,17 +343,10 @@ class OpenRun:
         return core
 
     async def _check_new(self) -> None:
-        """Check that the run may be new, and that nothing is below it. Errors: `NotFound`, `Conflict`.
-
-        What is there came with an import: its costs would count here, and to undo this run would undo it.
-        """
+        """Check that the run may be new, and that nothing is below it. Errors: `NotFound`, `Conflict`."""
         if self._opening.read_only:
             raise NotFound(f"no run {self._opening.run_id!r} to replay")
-        if await children_of(self._services.store, self._tenant.id, self._opening.run_id):
-            raise Conflict(
-                f"run {self._opening.run_id!r} cannot be new: there are runs below that id",
-                hint="They were imported without it. Give the new run another id.",
-            )
+        await check_nothing_below(self._services.store, self._tenant.id, self._opening.run_id)
 
     # A run that exists
 

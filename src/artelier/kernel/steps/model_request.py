@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from artelier.errors import Exhausted
 from artelier.kernel import events as ev
 from artelier.kernel.budget import (
+    BudgetChanged,
     OutputRoom,
     Reservation,
     abandon,
@@ -14,6 +15,7 @@ from artelier.kernel.budget import (
     end_turn,
     funds_guard,
     output_room,
+    read_budget,
     reserve,
     take_turn,
     when_it_fits,
@@ -97,6 +99,14 @@ class _PendingRequest:
         return True
 
     async def attempt(self) -> None:
+        while True:
+            try:
+                return await self._commit()
+            except BudgetChanged:  # another account pays now
+                await read_budget(self._core)
+                self._set(self.assembled)
+
+    async def _commit(self) -> None:
         # No money is held while the call waits for its turn, and no turn while it waits for money.
         core, key, assembled = self._core, self.assembled.event.key, self.assembled
         await take_turn(core, key, self._claims)

@@ -27,7 +27,7 @@ from artelier.errors import (
     TransientError,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.budget import funds_guard, source_for
+from artelier.kernel.budget import BudgetChanged, funds_guard, read_budget, source_for
 from artelier.kernel.history.fork_effects import RECORD
 from artelier.kernel.history.step_history import Recorded, RecordedCall, question_key
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
@@ -548,6 +548,9 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
 
         try:
             await _charge(core, key, amount, refused=take_back)
+        except BudgetChanged:  # another account pays now
+            await read_budget(core)
+            await spend(amount)
         except Exhausted as error:
             if tool.side_effect and not tool.idempotent:
                 error.hint = SPEND_FIRST
