@@ -16,7 +16,16 @@ from artelier.server.settings import STATIC
 from artelier_lab.bench.figures import median
 from artelier_lab.bench.server.goals import goal_model, work_on_goals
 from artelier_lab.bench.server.live import Served
-from artelier_lab.bench.server.moves import ANSWER, FRAMES, PAINT, PAN_AND_ZOOM, SCROLL
+from artelier_lab.bench.server.moves import (
+    ANSWER,
+    FRAMES,
+    LIVE,
+    LONGEST_TASK,
+    PAINT,
+    PAN_AND_ZOOM,
+    SCROLL,
+    WATCH_TASKS,
+)
 from artelier_lab.bench.server.page import NO_BUILD
 from artelier_lab.bench.server.scene import ROOM_NODES
 
@@ -64,6 +73,12 @@ FIGURES = (
     "first_paint_ms",
     "goal_first_paint_ms",
     "goal_answer_ms",
+    "moving_300_frame_share",
+    "moving_300_longest_task_ms",
+    "long_log_events",
+    "long_log_goals_ms",
+    "long_log_canvas_ms",
+    "long_log_heap_mb",
 )
 
 
@@ -78,6 +93,8 @@ class PagePlan:
     scrolls: int = 2
     paints: int = 5
     events_per_s: int = 20
+    moving_agents: int = 300
+    goals: int = 130
 
 
 def chromium() -> str | None:
@@ -117,6 +134,10 @@ async def page_figures(
             found |= await _console(browser, served, plan)
             progress("server: the page of a goal")
             found |= await _goal(browser, folder / "goal.db", plan.paints)
+            progress(f"server: {plan.moving_agents} agents that move")
+            found |= await _moving(browser, folder / "moving.db", plan)
+            progress(f"server: a log of {plan.goals} goals")
+            found |= await _long_log(browser, folder / "long.db", plan)
     finally:
         served.close()
     return found, missing
@@ -175,6 +196,63 @@ async def _goal(browser: Browser, database: Path, paints: int) -> dict[str, floa
     finally:
         served.close()
     return {"goal_first_paint_ms": median(painted), "goal_answer_ms": median(answered)}
+
+
+async def _moving(browser: Browser, database: Path, plan: PagePlan) -> dict[str, float | None]:
+    """Agents on the canvas while the view moves, against the same canvas while it is empty."""
+    served = Served(database)
+    try:
+        async with _visit(browser, served, screen=EVERYTHING) as page:
+            await page.evaluate(FRAMES, 30)
+            empty = median((await page.evaluate(FRAMES, plan.frames))["times"])
+        await served.ask(settle=plan.moving_agents)
+        async with _visit(browser, served, screen=EVERYTHING) as page:
+            await _all_there(page, served)
+            await page.get_by_role("button", name="Show everything").click()
+            await page.evaluate(FRAMES, 60)
+            await page.evaluate(WATCH_TASKS)
+            moved = await page.evaluate(PAN_AND_ZOOM, {"frames": plan.frames, "zoom": ZOOM})
+            longest = float(await page.evaluate(LONGEST_TASK))
+    finally:
+        served.close()
+    mean = sum(moved["times"]) / len(moved["times"])
+    return {"moving_300_frame_share": empty / mean, "moving_300_longest_task_ms": longest}
+
+
+async def _long_log(browser: Browser, database: Path, plan: PagePlan) -> dict[str, float | None]:
+    """Goals that are all done: how soon the list of them, and the canvas of all, can be worked with."""
+    kernel = Kernel.open(database, models={"scripted": goal_model()}, environ={})
+    try:
+        await work_on_goals(kernel, goals=plan.goals)
+    finally:
+        await kernel.aclose()
+    served = Served(database)
+    found: dict[str, list[float]] = {"/goals": [], EVERYTHING: []}
+    heaps: list[float] = []
+    try:
+        head = (await served.ask())["head"]
+        for screen, times in found.items():
+            for _ in range(plan.paints):
+                async with _visit(browser, served, screen=screen) as page:
+                    times.append(float(await page.evaluate(LIVE)))
+                    if screen == EVERYTHING:  # the console there says how much has been read
+                        await _all_there(page, served)
+                    heaps.append(await _heap_mb(page))
+    finally:
+        served.close()
+    return {
+        "long_log_events": head,
+        "long_log_goals_ms": median(found["/goals"]),
+        "long_log_canvas_ms": median(found[EVERYTHING]),
+        "long_log_heap_mb": max(heaps),
+    }
+
+
+async def _heap_mb(page: Page) -> float:
+    """What the page's objects take, without what nobody holds any more."""
+    session: Any = await page.context.new_cdp_session(page)
+    await session.send("HeapProfiler.collectGarbage")
+    return float((await session.send("Runtime.getHeapUsage"))["usedSize"]) / 1e6
 
 
 async def _all_there(page: Page, served: Served) -> None:

@@ -105,6 +105,31 @@ ANSWER = """
 """
 """Milliseconds from the navigation to a frame that has the words of a goal's answer."""
 
+LIVE = """
+() => new Promise((found) => {
+  const look = () => {
+    const goal = document.querySelector("input#goal, textarea#goal");
+    if (goal && !goal.disabled) found(performance.now());
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+"""Milliseconds from the navigation to a frame in which a goal can be entered: controls wait for the state."""
+
+WATCH_TASKS = """
+() => {
+  window.longestTask = 0;
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) window.longestTask = Math.max(window.longestTask, one.duration);
+  }).observe({ type: "longtask" });
+}
+"""
+"""From here on, tasks above 50 ms are told by the browser."""
+
+LONGEST_TASK = "() => new Promise((found) => setTimeout(() => found(window.longestTask), 100))"
+"""Milliseconds of the longest task since `WATCH_TASKS`; 0 if none took 50."""
+
 PAINT = """
 () => new Promise((found) => {
   new PerformanceObserver((list, self) => {

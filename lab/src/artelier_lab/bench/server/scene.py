@@ -24,6 +24,16 @@ async def furnish(kernel: Kernel, *, first: int, rooms: int) -> None:
             await _write(kernel, room, number, text="Begun.")
 
 
+async def settle(kernel: Kernel, *, agents: int) -> None:
+    """Make so many agents, in rooms of ten."""
+    desk = kernel.for_tenant()
+    for room in range(-(-agents // 10)):
+        members = [f"hall{room}/agent{number}" for number in range(min(10, agents - 10 * room))]
+        for number, agent in enumerate(members):
+            await desk.create_agent(agent, name=f"Agent {room}.{number}")
+        await desk.membranes.create(f"hall{room}/shared", name=f"Hall {room}", members=members)
+
+
 async def revise(kernel: Kernel, *, rooms: int, rate: float, events: int) -> None:
     """New versions of documents all over the rooms, each due at its own instant."""
     begun_s, documents = time.perf_counter(), ROOM_NODES - ROOM_AGENTS

@@ -1,8 +1,8 @@
 """A server to measure, in a process of its own: its kernel also holds the writers.
 
 One line of JSON comes in, one goes out: `{"write": {"rate": 500, "events": 5000, "name_chars": 0}}` has so
-many events written, evenly at that rate (0: as fast as they go); `furnish` and `revise` make and change what
-stands on the canvas (`server_scene.py`). The answer comes when all is durable.
+many events written, evenly at that rate (0: as fast as they go); `furnish`, `settle` and `revise` make and
+change what stands on the canvas (`scene.py`). The answer comes when all is durable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from artelier.server.app import create_app
 from artelier.server.http_server import Server, address_of, bind
 from artelier.server.live.hub import Hub
 from artelier.server.settings import ServerSettings
-from artelier_lab.bench.server.scene import furnish, revise
+from artelier_lab.bench.server.scene import furnish, revise, settle
 
 SEND_BYTES = 64 * 1024
 """Of a socket's buffer: else megabytes of it hide that somebody does not read."""
@@ -65,6 +65,8 @@ class _Desk:
             await _write(self._kernel, name=f"w{self._written}", **write)
         if (rooms := asked.get("furnish")) is not None:
             await furnish(self._kernel, **rooms)
+        if (agents := asked.get("settle")) is not None:
+            await settle(self._kernel, agents=agents)
         if (documents := asked.get("revise")) is not None:
             await revise(self._kernel, **documents)
         cpu_s = time.process_time() - begun_s
