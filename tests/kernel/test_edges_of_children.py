@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import pytest
 from artelier import Kernel, ModelReply, ModelRequest, RunStopped, RunSuspended, ToolContext, tool
 from artelier.errors import Conflict
 from artelier.kernel import Run
+from artelier.kernel.queries.runs import used_below
+from artelier.ledger.queries import scope_limits
 from artelier.ports.model import Price, Usage
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import play
@@ -262,3 +265,79 @@ def test_a_child_in_another_process_obeys_the_first_cap_above_it(tmp_path: Path)
             assert 0.40 < float(spent) <= 0.51, "one call was in flight at most"
 
     play(scenario(), within_s=90)
+
+
+async def _counted(kernel: Kernel, run_id: str) -> tuple[int, int]:
+    """What the cap on a run has counted, and what it and those below it have cost; micro-dollars."""
+    (row,) = await scope_limits(kernel.store, "default", f"run:{run_id}")
+    assert row.reserved == 0
+    return row.used, (await used_below(kernel.store, "default", run_id))["usd"]
+
+
+@pytest.mark.parametrize("is_child", [False, True])
+def test_a_call_that_is_answered_counts_under_the_first_cap_set_behind_it(
+    tmp_path: Path, is_child: bool
+) -> None:
+    """Its outcome was noted and not yet written. Before, one in three such runs spent beyond its cap."""
+
+    async def work(kernel: Kernel, run: Run, capped: str) -> None:
+        for number in range(2):
+            said = [{"role": "user", "content": str(number)}]
+            await run.step_model(model="m", messages=said, max_output_tokens=100)
+            await kernel.for_tenant().limit(capped, unit="usd", cap="0.015")
+
+    async def scenario() -> None:
+        model = _model()
+        with Kernel.open(tmp_path / "s.db", models={"m": model}) as kernel:
+            for name in [f"top{number}" for number in range(20)]:
+                with pytest.raises(RunSuspended) as suspended:
+                    async with kernel.run(name, on_wait="suspend") as top:
+                        if not is_child:
+                            await work(kernel, top, name)
+                        async with kernel.run(f"{name}/c", parent=top, on_wait="suspend") as child:
+                            await work(kernel, child, name)
+                assert suspended.value.status == "budget_exhausted"
+                assert await _counted(kernel, name) == (10_000, 10_000)
+            assert len(model.requests) == 20
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_first_cap_counts_what_is_used_while_it_is_set(tmp_path: Path, elsewhere: bool) -> None:
+    """Also what is in flight: 0.25 USD are spent in a moment of its own in each round."""
+    seed = random.randrange(1 << 30)
+    draw = random.Random(seed)
+
+    async def answer(_: ModelRequest) -> ModelReply:
+        await asyncio.sleep(draw.random() * 0.01)
+        return ModelReply(text="x", usage=Usage(input_tokens=10, output_tokens=100))
+
+    async def work(run: Run, branch: int) -> None:
+        for number in range(1_000):
+            said = [{"role": "user", "content": f"{branch} {number}"}]
+            key = f"{branch}/{number}"
+            await run.step_model(model="m", messages=said, max_output_tokens=100, key=key)
+
+    async def family(kernel: Kernel, name: str) -> None:
+        async with (
+            kernel.run(name, on_wait="suspend") as top,
+            kernel.run(f"{name}/c", parent=top, on_wait="suspend") as child,
+        ):
+            await asyncio.gather(*(work(run, n) for n, run in enumerate((top, top, child, child))))
+
+    async def scenario() -> None:
+        model = ScriptedModel(answer, price=Price(output=Decimal(100)))
+        path = tmp_path / "s.db"
+        with Kernel.open(path, models={"m": model}) as kernel, Kernel.open(path) as operator:
+            for name in [f"top{number}" for number in range(6)]:
+                at_work = asyncio.ensure_future(family(kernel, name))
+                await asyncio.sleep(0.02 + draw.random() * 0.08)
+                desk = (operator if elsewhere else kernel).for_tenant()
+                await desk.limit(name, unit="usd", cap="0.25")
+                with pytest.raises(RunSuspended):
+                    await at_work
+                used, cost = await _counted(kernel, name)
+                assert used == cost, f"seed {seed}, {name}"
+
+    play(scenario())

@@ -7,10 +7,12 @@ process takes the lease, writes the effect and gives the lease back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
+
+import msgspec
 
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
@@ -23,7 +25,16 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.status import FINAL, RunStatus
 from artelier.kernel.run.writer import Actor
-from artelier.kernel.run_limits import RESETS, completed_cycles, decode_limits, limits_of, resets_of
+from artelier.kernel.run_limits import (
+    RESETS,
+    UsedMeanwhile,
+    announce_cap,
+    cap_guard,
+    completed_cycles,
+    decode_limits,
+    limits_of,
+    resets_of,
+)
 from artelier.kernel.steps.step_keys import SingleStep
 from artelier.log import (
     Batch,
@@ -34,6 +45,7 @@ from artelier.log import (
     Fence,
     Stream,
     StreamAppend,
+    Tx,
     control_stream,
     prepared_blob,
     run_stream,
@@ -217,8 +229,9 @@ async def obey(core: RunCore) -> None:
             else:
                 core.deciding.add(effect.key)
         if isinstance(effect, ev.LimitSet):
-            heed_cap(core.services, core.tenant.id, effect, started_us=core.started_us)
-        await _write(core, writer, effect, command=given)
+            await _write_cap(core, writer, effect, command=given)
+        else:
+            await _write(core, writer, effect, command=given)
     if len(events) == 100:
         core.nudged = True
 
@@ -246,6 +259,26 @@ async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Ev
     _take_effect(core, effect, seq=seq, by=by)
     await _wake(core.services, told)
     await _tell_newborn(core, effect, told, by=by)
+
+
+async def _write_cap(core: RunCore, writer: Actor, effect: ev.LimitSet, *, command: Event) -> None:
+    """Record a cap that says all that was used before it, and have it hold in the runs at work here."""
+    services, tenant = core.services, core.tenant.id
+    with announce_cap(services, tenant, effect):
+        while True:
+            try:
+                await writer.commit(
+                    effect,
+                    refusable=True,
+                    guard=cap_guard(tenant, core.run_id, effect),
+                    actor=command.actor,
+                    cause=f"{core.control.local}@{command.seq}",
+                )
+                break
+            except UsedMeanwhile as error:
+                effect = msgspec.structs.replace(effect, used=error.facts["used"])
+        heed_cap(services, tenant, effect, started_us=core.started_us)
+    _take_effect(core, effect, seq=0, by=command.actor)
 
 
 def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
@@ -442,21 +475,37 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
             break  # what follows depends on the new status: decided in the next round
     if not drafts:
         return
-    if not await append_if_idle(services, stream, drafts, head=head, told=told):
-        return
     if isinstance(effect, ev.LimitSet):
-        heed_cap(services, tenant, effect, started_us=row.started_us)
+        with announce_cap(services, tenant, effect):
+            try:
+                guard = cap_guard(tenant, run_id, effect)
+                is_written = await append_if_idle(services, stream, drafts, head=head, guard=guard)
+            except UsedMeanwhile:  # runs below are at work: all is decided anew
+                return await apply_if_idle(services, tenant, run_id)
+            if is_written:
+                heed_cap(services, tenant, effect, started_us=row.started_us)
+    else:
+        is_written = await append_if_idle(services, stream, drafts, head=head, told=told)
+    if not is_written:
+        return
     await _wake(services, told)
     if events[-1].seq > seen:
         await apply_if_idle(services, tenant, run_id)
 
 
 async def append_if_idle(
-    services: Services, stream: Stream, drafts: list[Draft], *, head: int, told: Sequence[StreamAppend] = ()
+    services: Services,
+    stream: Stream,
+    drafts: list[Draft],
+    *,
+    head: int,
+    told: Sequence[StreamAppend] = (),
+    guard: Callable[[Tx], None] | None = None,
 ) -> bool:
     """Append to a run's stream under its lease; False if somebody drives it, or was faster.
 
     `head` is where the stream stood before anything was read that the drafts depend on.
+    Errors: those of `guard`.
     """
     key = (stream.tenant, stream.id)
 
@@ -470,6 +519,7 @@ async def append_if_idle(
                 appends=[StreamAppend(stream, drafts, expected_seq=head), *told],
                 acquire=request,
                 release=Fence(stream=stream, token=0),
+                guard=guard,
             )
         )
     except (LeaseHeld, Conflict):

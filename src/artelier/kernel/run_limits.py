@@ -14,23 +14,23 @@ So a cap set later holds at once, in every process: the ledger compares it in th
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, cast
 
 from artelier.artifacts.media.inspection import MediaFacts
-from artelier.errors import Conflict, InvalidRequest
+from artelier.errors import Conflict, Exhausted, InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
-from artelier.kernel.queries.runs import run_row, runs_by_id
+from artelier.kernel.queries.runs import run_row, runs_by_id, used_below_now
 from artelier.kernel.run.context import ResultStore, RunCore
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.status import Limits
 from artelier.kernel.run.waits import microseconds
 from artelier.ledger import COUNTED
 from artelier.ledger.queries import scope_limits
-from artelier.log import Batch, Draft, StreamAppend, tenant_stream
+from artelier.log import Batch, Draft, StreamAppend, Tx, tenant_stream
 from artelier.log.queries import stream_events
 from artelier.money import format_usd, parse_usd
 from artelier.ports.tool import ToolPort
@@ -366,6 +366,52 @@ async def deadlines(services: Services, tenant: str, scopes: tuple[str, ...]) ->
         for one in capped
         if one.cap is not None and one.scope[4:] in found
     }
+
+
+# The first cap of a run
+
+
+class UsedMeanwhile(Exhausted):
+    """More was used than a new cap says: fact `used`."""
+
+
+@contextmanager
+def announce_cap(services: Services, tenant: str, effect: ev.LimitSet) -> Generator[None]:
+    """Have what runs at work here use from now on count under a cap that is on its way into the log.
+
+    What they have noted before goes ahead of it: the cap itself counts that. See `cap_guard`.
+    """
+    pair = (effect.scope, effect.unit)
+    told = [
+        core
+        for core in tuple(services.active.values())
+        if core.tenant.id == tenant and effect.scope in core.scopes and effect.unit in COUNTED
+    ]
+    for core in told:
+        core.pending_caps |= {pair}
+        if core.actor is not None:
+            core.actor.hand_over()
+    try:
+        yield
+    finally:
+        for core in told:
+            core.pending_caps -= {pair}
+
+
+def cap_guard(tenant: str, run_id: str, effect: ev.LimitSet) -> Callable[[Tx], None] | None:
+    """Return a guard that refuses a cap unless it says all that the run and those below it have used.
+
+    It raises `UsedMeanwhile`: what is used between the reading and the writing of it would never count.
+    """
+    if effect.unit not in COUNTED:
+        return None
+
+    def check(tx: Tx) -> None:
+        used = used_below_now(tx, tenant, run_id)[effect.unit]
+        if used != effect.used:
+            raise UsedMeanwhile(f"{effect.scope} has used {used} of {effect.unit} by now", used=used)
+
+    return check
 
 
 # Caps of scopes that several runs count in

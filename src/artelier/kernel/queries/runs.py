@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -294,19 +294,31 @@ async def root_of(store: Store, tenant: str, run_id: str) -> str:
     return rows[0][0] if rows else run_id
 
 
+_USED_BELOW = (
+    "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
+    " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
+    " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum((SELECT count(*) FROM steps s"
+    # As a cap counts them: models that are done, tools that were entered.
+    "  WHERE s.run = r.id AND (s.kind = 'model' AND s.status IN ('completed', 'failed')"
+    "  OR s.kind = 'tool' AND s.requested IS NOT s.completed)))"
+    " FROM runs r JOIN family f ON r.run = f.run WHERE r.tenant = ?"
+)
+
+
+def _by_unit(row: Sequence[Any]) -> dict[str, int]:
+    return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in row), strict=True))
+
+
 async def used_below(store: Store, tenant: str, run_id: str) -> dict[str, int]:
     """Return what a run and its descendants have used, by unit of a limit."""
-    rows = await store.query(
-        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
-        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
-        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum((SELECT count(*) FROM steps s"
-        # As a cap counts them: models that are done, tools that were entered.
-        "  WHERE s.run = r.id AND (s.kind = 'model' AND s.status IN ('completed', 'failed')"
-        "  OR s.kind = 'tool' AND s.requested IS NOT s.completed)))"
-        " FROM runs r JOIN family f ON r.run = f.run WHERE r.tenant = ?",
-        (run_id, tenant, tenant),
-    )
-    return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in rows[0]), strict=True))
+    return _by_unit((await store.query(_USED_BELOW, (run_id, tenant, tenant)))[0])
+
+
+def used_below_now(tx: Tx, tenant: str, run_id: str) -> dict[str, int]:
+    """Return the same in a transaction."""
+    row = tx.one(_USED_BELOW, (run_id, tenant, tenant))
+    assert row is not None
+    return _by_unit(row)
 
 
 async def family_upto(store: Store, tenant: str, run_id: str, position: int) -> list[str]:

@@ -156,6 +156,8 @@ class RunCore(ToolBounds):
         """Those that it was opened with, and those it has `joined` since; its children do not count there."""
         self.counted: frozenset[tuple[str, str]] = frozenset()
         """(scope, unit) pairs in which it counts: those that have a cap, and all of its `extra_scopes`."""
+        self.pending_caps: frozenset[tuple[str, str]] = frozenset()
+        """Of caps that are on their way into the log: what is used counts there, but nothing is reserved."""
         self.deadlines: dict[str, int] = {}
         """When the time of each of its scopes is up that has a cap on it; microseconds."""
         self.started_us = 0
@@ -431,6 +433,11 @@ class RunCore(ToolBounds):
             hint="Run the code that recorded it, or open the run with replay='fork_on_drift'.",
             section=section, key=key,
         )  # fmt: skip
+
+    @property
+    def capped(self) -> frozenset[tuple[str, str]]:
+        """The (scope, unit) pairs in which what it uses counts."""
+        return self.counted | self.pending_caps if self.pending_caps else self.counted
 
     @property
     def status(self) -> str:

@@ -110,7 +110,7 @@ async def abandoned_calls(core: RunCore) -> list[EventData]:
         asked = {step.key: step for step in open_steps}
         held |= {key: core.held[key] for key in core.held if key in asked and asked[key].kind == "model"}
     return [
-        abandon(request, key=key, is_sent=key not in core.unsent, capped=core.counted)
+        abandon(request, key=key, is_sent=key not in core.unsent, capped=core.capped)
         for key, request in held.items()
     ]
 

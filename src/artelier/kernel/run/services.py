@@ -62,6 +62,7 @@ class DrivenRun(Protocol):
     """A run that this kernel drives, as others see it."""
 
     counted: frozenset[tuple[str, str]]
+    pending_caps: frozenset[tuple[str, str]]
     deadlines: dict[str, int]
     sendings: dict[str, Sending]
 

@@ -196,7 +196,7 @@ async def asked_before(core: RunCore, ready: Ready) -> Ready:
     """
     if ready.key in core.unsent or not core.held[ready.key].input_tokens:
         return ready
-    bill = bill_attempt(ready.reservation, usage=None, capped=core.counted)
+    bill = bill_attempt(ready.reservation, usage=None, capped=core.capped)
     lost = ev.ModelAttempted(
         key=ready.key, attempt=0, code="interrupted", wait_ms=0, model=ready.model, **bill.facts
     )
@@ -215,7 +215,7 @@ async def _bill_attempt(
     facts: dict[str, Any] = {}
     if is_billed(error):
         usage = _usage_of(error)
-        bill = bill_attempt(ready.reservation, usage=usage, capped=core.counted)
+        bill = bill_attempt(ready.reservation, usage=usage, capped=core.capped)
         facts = replace(bill, suspicious=_is_suspicious(ready, usage)).facts
     event = ev.ModelAttempted(
         key=ready.key,
@@ -435,11 +435,11 @@ def settle_call(
     in between, then `core.came_back()` called.
     """
     if is_sent and ready.key not in core.unsent:
-        settlement = settle(ready.reservation, usage=usage, output_tokens=output_tokens, capped=core.counted)
+        settlement = settle(ready.reservation, usage=usage, output_tokens=output_tokens, capped=core.capped)
         if _is_suspicious(ready, usage):
             settlement = replace(settlement, suspicious=True)
     else:
-        settlement = release(ready.reservation, capped=core.counted)
+        settlement = release(ready.reservation, capped=core.capped)
     core.held.pop(ready.key, None)
     core.sendings.pop(ready.key, None)
     core.unsent.discard(ready.key)

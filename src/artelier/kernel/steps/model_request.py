@@ -143,6 +143,6 @@ async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None
     step = await step_of(core.store, core.tenant.id, core.run_id, key)
     await core.writer.wait_decided()
     if step is not None and step.status == "requested":
-        core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent, capped=core.counted))
+        core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent, capped=core.capped))
         core.writer.flush()
         core.came_back()

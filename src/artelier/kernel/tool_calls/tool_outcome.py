@@ -585,7 +585,7 @@ def is_untouched(core: RunCore, key: str) -> bool:
 async def _charge(core: RunCore, key: str, amount: int, *, refused: Callable[[], None]) -> None:
     """Charge what a tool spends. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
     source = source_for(core)
-    counts = tuple(Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd")
+    counts = tuple(Count(scope, unit, use=amount) for scope, unit in sorted(core.capped) if unit == "usd")
     await core.writer.commit(
         ev.ToolCharged(
             key=key, cost=amount, once=True, counts=counts, postings=(Posting(source, "spent", USD, amount),)

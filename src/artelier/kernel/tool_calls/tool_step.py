@@ -245,7 +245,7 @@ async def _from_record(core: RunCore, ask: ToolAsk, key: str, *, step: str = "")
 
 
 def _step_counts(core: RunCore) -> tuple[Count, ...]:
-    return tuple(Count(scope, unit, use=1) for scope, unit in sorted(core.counted) if unit == "steps")
+    return tuple(Count(scope, unit, use=1) for scope, unit in sorted(core.capped) if unit == "steps")
 
 
 async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: list[Blob]) -> None:
