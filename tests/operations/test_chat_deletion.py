@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from artelier import Kernel, ModelRequest, OperationProfile, Session
+from artelier.errors import Conflict
 from tests.operations.chats import Chat, kernel_of, opened, play, words
 from tests.operations.profiles import template
 
@@ -272,3 +276,46 @@ def test_words_of_an_older_chat_stay_and_the_deletion_says_so(tmp_path: Path) ->
         assert not done.is_erased and not done.is_cleaned
         assert play(session.turns()) == []
         assert kernel.verify().findings == []
+
+
+TRIED: dict[str, Any] = {
+    "operation_id": "told",
+    "kind": "llm",
+    "order": 1,
+    "hooks": ["after_main_llm"],
+    "params": {"prompt": "Repeat: {% for one in messages %}{{ one.content }} / {% endfor %}", "effects": []},
+}
+
+
+@pytest.mark.parametrize("way", ["draft", "trial"])
+def test_words_are_not_deleted_under_somebody_who_is_still_writing_of_them(tmp_path: Path, way: str) -> None:
+    """A draft, or an operation that is tried again, was shown them and would write them down afterwards."""
+    asked, answers, is_held = asyncio.Event(), asyncio.Event(), [False]
+
+    async def model(_: ModelRequest) -> str:
+        if not is_held[0]:
+            return "ok then"
+        asked.set()
+        await answers.wait()
+        return f"I say: {WORDS}"
+
+    async def scenario() -> None:
+        with opened(tmp_path, model) as kernel:
+            session = await begin(kernel, profile=profile(TRIED))
+            last = [(await session.generate(text)).run_id for text in ("first words", WORDS, "third")][-1]
+            is_held[0] = True
+            doing = session.impersonate() if way == "draft" else session.run_operation(last, "told")
+            writing = asyncio.ensure_future(doing)
+            await asked.wait()
+            with pytest.raises(Conflict, match="has not ended") as busy:
+                await session.delete_turn(2)
+            assert busy.value.facts["run"] in busy.value.hint
+            answers.set()
+            await writing
+            assert (await session.delete_turn(2)).is_erased
+            assert kernel.verify().findings == []
+            for name in await _names(kernel.store):
+                assert CANARY not in (await kernel.store.blobs("default", [name])).get(name, b"")
+            assert CANARY not in bytes_of(tmp_path)
+
+    play(scenario())

@@ -295,3 +295,24 @@ def test_edits_go_out_and_come_in_with_the_chat(tmp_path: Path) -> None:
             assert [text for _, text in await _prompt(again)] == shown
 
     play(run())
+
+
+async def _refused_reruns(session: Session) -> None:
+    """The branch was rewound before the rest was looked at."""
+    for text in ("a", "b", "c"):
+        await session.generate(text)
+    said = await _texts(session)
+    with pytest.raises(NotFound, match="Nobody"):
+        await session.regenerate(turn=1, speaker="Nobody")
+    with pytest.raises(ArtelierError):
+        await session.regenerate(turn=0)
+    with pytest.raises(ArtelierError):
+        await session.regenerate(turn=1, temperature=99)
+    assert await _texts(session) == said
+    await session.regenerate(turn=1)
+    assert await _texts(session) == [(1, "a", "re: User: a")]
+
+
+test_a_rerun_that_is_refused_leaves_the_branch_where_it_was = session_test(
+    _refused_reruns, group=["Ann", "Bob"], speaks="list"
+)

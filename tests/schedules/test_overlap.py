@@ -78,6 +78,26 @@ def test_one_time_waits_for_the_run_to_end_and_the_next_are_skipped(tmp_path: Pa
     play(scenario())
 
 
+def test_a_queued_time_outlives_a_change_of_its_schedule(tmp_path: Path) -> None:
+    """Also one of its times: it was due before."""
+
+    async def scenario() -> None:
+        with Stage(tmp_path) as stage:
+            await stage.add(overlap="queue")
+            async with held(stage):
+                await looks(stage)
+                queued = (await stage.desk.schedules.get("s"))["queued_us"]
+                await stage.desk.schedules.change("s", budget_usd="0.50")
+                await stage.desk.schedules.change("s", every="7d")
+                assert (await stage.desk.schedules.get("s"))["queued_us"] == queued is not None
+
+            assert await stage.passes(0) == 1
+            assert await stage.runs() == ["2026-03-28T13:00:00", "2026-03-28T14:00:00"]
+            assert (await stage.desk.schedules.get("s"))["queued_us"] is None
+
+    play(scenario())
+
+
 def test_a_queued_time_outlives_the_process(tmp_path: Path) -> None:
     async def scenario() -> None:
         with Stage(tmp_path) as stage:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel
-from artelier.errors import InvalidConfig, InvalidRequest, UnknownModel
+from artelier.errors import Conflict, InvalidConfig, InvalidRequest, UnknownModel
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World, WorldConfig
 from artelier.world.agent import WorldAgentRow
@@ -233,6 +233,22 @@ def test_an_agent_artifact_of_somebody_else_does_not_join(tmp_path: Path) -> Non
 
             assert caught.value.got == "made by eve, owned by eve"
             assert (list(await world.agents()), await balance(world, "zoe")) == (["eve"], 0)
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_several_let_join_at_once_joins_once(tmp_path: Path) -> None:
+    """Each of them would have given it the start balance."""
+
+    async def scenario() -> None:
+        async with world_at(tmp_path, policies={"rule": lambda _: {"action": "noop"}}) as world:
+            await world.as_principal("ana").artifacts.write("ana", kind="agent", content=RULE)
+            start = (await world.config()).start_balance
+            with Kernel.open(tmp_path / "state.db") as other:
+                callers = [world, World.open(other, world.id), world]
+                found = await asyncio.gather(*(one.join("ana") for one in callers), return_exceptions=True)
+            assert [type(one) for one in found if one is not None] == [Conflict, Conflict]
+            assert await balance(world, "ana") == start > 0
 
     asyncio.run(scenario())
 

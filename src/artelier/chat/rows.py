@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from artelier.errors import Conflict, InvalidEvent, NotFound
-from artelier.kernel.queries.runs import is_over
+from artelier.kernel.queries.runs import is_over, open_between
 from artelier.log import Applied, Tx
 from artelier.operations import events as ev
 from artelier.operations.events import ReplyPart
@@ -363,6 +363,26 @@ def draft_name(chat: str, number: int) -> str:
 def draft_range(chat: str) -> tuple[str, str]:
     """Return two texts between which the ids of all these runs stand."""
     return f"{chat}/draft-", f"{chat}/draft."
+
+
+def check_nobody_writes(tx: Tx, tenant: str, chat: str) -> None:
+    """Check that no draft and no trial of an operation is at work: it may bring back words that are deleted.
+
+    Errors: `Conflict`.
+    """
+    trials = (f"{chat}/r", f"{chat}/s")
+    run = open_between(tx, tenant, *draft_range(chat)) or open_between(tx, tenant, *trials, like=f"%{TRIAL}%")
+    if run is not None:
+        raise ChatConflict(
+            f"chat {chat!r} is busy: run {run} has not ended, and was shown what is to be deleted",
+            hint=f"Wait for it, or cancel it (`artelier cancel {run}`), and delete then.",
+            run=run,
+            busy=True,
+        )
+
+
+TRIAL = "/again-"
+"""Stands in the ids of runs that try an operation once more, behind that of its turn."""
 
 
 def take_run(event: Applied, tx: Tx, run: str) -> None:

@@ -8,7 +8,7 @@ Read next: `log/erasure.py`, also for what `verify` holds against the events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
@@ -197,13 +197,19 @@ async def _take(
 
 
 async def erase_parts(
-    services: Services, store: Store, record: StreamAppend, keys: Sequence[int], *, by: str
+    services: Services,
+    store: Store,
+    record: StreamAppend,
+    keys: Sequence[int],
+    *,
+    by: str,
+    guard: Callable[[Tx], None] | None = None,
 ) -> bool:
     """Append events that say that a part of their stream is deleted, and erase what is under its keys.
 
     Both are one transaction. Returns whether no byte of it is left in the file: not if another process reads
     an older state, or if the file is too large to be written anew beside other work; `artelier gc` does that.
-    Shapes: `keys` are rows of `part_keys`. Errors: those of `append`.
+    Shapes: `keys` are rows of `part_keys`. Errors: those of `append`, and of `guard`, in the transaction.
     """
     tenant = record.stream.tenant
     for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -219,7 +225,8 @@ async def erase_parts(
         )
         said = StreamAppend(tenant_stream(tenant), [Draft(data, services.clock.now_us(), by)])
         try:
-            await store.erase(replace(wanted, expected=size), record=Batch(appends=[record, said]))
+            batch = Batch(appends=[record, said], guard=guard)
+            await store.erase(replace(wanted, expected=size), record=batch)
             break
         except Conflict as error:
             if not isinstance(error.expected, Wiped) or attempt == ATTEMPTS_MAX:

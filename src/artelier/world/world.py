@@ -7,7 +7,7 @@ think.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_world
 from artelier.kernel.run_limits import set_cap, used_of
 from artelier.ledger import Posting
-from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
+from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx, make_blob
 from artelier.log.queries import Look
 from artelier.memory.embedders.registry import DeskPayer
 from artelier.money import SCRIP, parse_usd
@@ -40,7 +40,7 @@ from artelier.world.history.transfer import CarriedWorld, export_world, import_w
 from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
 from artelier.world.kernel_adapter import Host, Runs, Unbound, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
-from artelier.world.queries.worlds import WorldRow, agent_rows, find_world, look_up_tick
+from artelier.world.queries.worlds import WorldRow, active_among, agent_rows, find_world, look_up_tick
 from artelier.world.services import search_memory, shipped_services
 from artelier.world.stores import register_stores
 from artelier.world.tick.tick import SOURCE, Passed, pass_tick
@@ -209,7 +209,7 @@ class World:
         if scrip is not None and not 0 <= scrip <= PRICE_MAX:
             raise InvalidRequest("no amount of scrip", expected=f"a number from 0 to {PRICE_MAX}", got=scrip)
         amount = (await self.config()).start_balance if scrip is None else scrip
-        stage, active = self._stage_now(), await self.agents()
+        stage = self._stage_now()
         await stage.preload(agents)
         events: list[tuple[EventData, str]] = []
         blobs: list[Blob] = []
@@ -228,15 +228,19 @@ class World:
                     got=f"made by {standing.creator}, owned by {standing.owner}",
                     hint="Choose another id, and write the agent artifact as that principal.",
                 )
-            if agent in active:
-                raise Conflict(f"{agent} is an agent of world {self.id} already")
             paid = (Posting(SOURCE, account_of(agent), SCRIP, amount),) if amount else ()
             if (agreeing := await self._agreeing(stage, standing)) is not None:
                 written, made = agreeing
                 events.append((written, agent))
                 blobs += made
             events.append((ev.AgentJoined(agent=agent, postings=paid), by))
-        await self._append(events, blobs)
+        joining = list(dict.fromkeys(agents))
+
+        def is_new(tx: Tx) -> None:  # also where two are asked to join at once
+            if there := active_among(tx, self.host.id, ev.world_space(self.id), joining):
+                raise Conflict(f"{there[0]} is an agent of world {self.id} already")
+
+        await self._append(events, blobs, guard=is_new)
 
     async def _agreeing(
         self, stage: WorldStage, standing: Standing
@@ -504,9 +508,10 @@ class World:
         blobs: Sequence[Blob] = (),
         *,
         expected: int | None = None,
+        guard: Callable[[Tx], None] | None = None,
     ) -> None:
         """Write between ticks; such an event is dated with the tick that passed last."""
         tick = 0 if expected == 0 else await self.tick_now()
         drafts = [Draft(data, tick, by) for data, by in events]
         append = StreamAppend(ev.world_stream(self.host.id, self.id), drafts, expected)
-        await self.host.services.store.append(Batch(appends=(append,), blobs=tuple(blobs)))
+        await self.host.services.store.append(Batch(appends=(append,), blobs=tuple(blobs), guard=guard))

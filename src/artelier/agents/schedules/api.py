@@ -155,7 +155,9 @@ class Schedules:
             next_us = row.next_due_us if timing == row.timing else None
             if next_us is None and row.status is ScheduleStatus.ACTIVE:
                 next_us = timing.after(self._services.clock.now_us())
-            event = ev.ScheduleChanged(**asdict(timing), job=ref, next_due_us=next_us, **policy)
+            event = ev.ScheduleChanged(
+                **asdict(timing), job=ref, next_due_us=next_us, keeps_queued=True, **policy
+            )
             return event, [blob]
 
         await self._append(name, make_change, by=by)

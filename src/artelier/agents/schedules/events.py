@@ -42,6 +42,9 @@ class ScheduleAdded(ScheduleDefinition, frozen=True, kw_only=True, omit_defaults
 class ScheduleChanged(ScheduleDefinition, frozen=True, kw_only=True, omit_defaults=True):
     """A schedule has another definition from here on; it counts its failures anew."""
 
+    keeps_queued: bool = False
+    """True if a time that waits for the firing before it still does; older versions forgot it."""
+
 
 @event("schedule.paused")
 class SchedulePaused(EventData, frozen=True, kw_only=True, omit_defaults=True):

@@ -85,7 +85,8 @@ def _apply_changed(event: Applied, tx: Tx) -> None:
         event,
         tx,
         "cron = ?, zone = ?, every_s = ?, anchor_us = ?, job = ?, overlap = ?, catch_up = ?,"
-        " max_failures = ?, next_due_us = ?, queued_us = NULL, failures = 0, changed_us = ?",
+        " max_failures = ?, next_due_us = ?, queued_us = CASE WHEN ? = 1 THEN queued_us END, failures = 0,"
+        " changed_us = ?",
         data.cron,
         data.zone,
         data.every_s,
@@ -95,6 +96,7 @@ def _apply_changed(event: Applied, tx: Tx) -> None:
         data.catch_up,
         data.max_failures,
         data.next_due_us,
+        int(data.keeps_queued),
         event.at_us,
     )
 

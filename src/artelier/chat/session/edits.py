@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key
 from artelier.chat.queries.traces import Traces, traces_of
-from artelier.chat.rows import Node
+from artelier.chat.rows import Node, check_nobody_writes
 from artelier.chat.session import settings as cs
 from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.turn.turn_events import session_stream
@@ -28,6 +28,7 @@ from artelier.log import (
     Draft,
     EventData,
     StreamAppend,
+    Tx,
     blob_name,
     prepared_blob,
 )
@@ -264,13 +265,13 @@ class ChatEdits(ChatReader):
         return (await self.store.head(session_stream(self.desk.id, self.chat_id)))[0]
 
     async def _append(
-        self, data: EventData, *, blobs: list[Blob] | None = None, seq: int | None = None
+        self, *data: EventData, blobs: list[Blob] | None = None, seq: int | None = None
     ) -> None:
         services = self.desk.services
         by = self._by or ((await self.settings()).principal if seq != 0 else "operator")
-        draft = Draft(data, services.clock.now_us(), by)
+        drafts = [Draft(one, services.clock.now_us(), by) for one in data]
         stream = session_stream(self.desk.id, self.chat_id)
-        append = StreamAppend(stream, [draft], expected_seq=seq)
+        append = StreamAppend(stream, drafts, expected_seq=seq)
         await self.store.append(Batch(appends=[append], blobs=blobs or []))
 
     async def _key(self) -> DataKey:
@@ -410,6 +411,10 @@ class ChatDeletions(ChatEdits):
 
     async def _delete(self, choose: Callable[[], Awaitable[Choice]]) -> Deleted:
         """Append what is chosen over the chat as it stands, and erase what goes with it, as one."""
+
+        def is_idle(tx: Tx) -> None:
+            check_nobody_writes(tx, self.desk.id, self.chat_id)
+
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
             event, doomed = await choose()
@@ -420,9 +425,11 @@ class ChatDeletions(ChatEdits):
             record = StreamAppend(stream, [Draft(event, services.clock.now_us(), by)], expected_seq=seq)
             try:
                 if traces.keys:
-                    cleaned = await erase_parts(services, self.store, record, traces.keys, by=by)
+                    cleaned = await erase_parts(
+                        services, self.store, record, traces.keys, by=by, guard=is_idle
+                    )
                 else:
-                    await self._append(event, seq=seq)
+                    await self.store.append(Batch(appends=[record], guard=is_idle))
                     cleaned = False
             except SequenceConflict:
                 continue

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from artelier.chat.rows import TRIAL
 from artelier.chat.turn.turn_config import TurnJob, chat_of
 from artelier.chat.turn.turn_loop import TurnParts, drive_turn
 from artelier.chat.turn.turn_runner import record_keys
@@ -92,11 +93,11 @@ async def run_again(
     keys = await record_keys(desk, run_id, chat=seen.job.chat)
     keys["part_key_id"] = await part_key_id(desk.services.store, places)
     children = await children_of(desk.services.store, desk.id, run_id)
-    tried = [one for one in children if one.run.startswith(f"{run_id}/again-")]
+    tried = [one for one in children if one.run.startswith(f"{run_id}{TRIAL}")]
     if len(tried) >= TRIALS_MAX:
         raise Conflict("an operation of this turn was run again too often", expected=f"at most {TRIALS_MAX}")
     opened = desk.run(
-        f"{run_id}/again-{len(tried) + 1:04d}",
+        f"{run_id}{TRIAL}{len(tried) + 1:04d}",
         model=seen.job.model,
         ended_parent=run_id,
         principal=f"chat:{seen.job.chat}",

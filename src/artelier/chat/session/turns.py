@@ -270,14 +270,15 @@ class ChatTurns(ChatDeletions):
         profile, ref = await cs.profile_of(self.desk, settings)
         is_plain = profile is None or not profile.enabled
         await self._begin_left()
-        if turn is not None and (await self.turn()).number != turn:
-            await self.rewind(turn)
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
             chat, branch = await self.row(), await self.branch_row()
-            head = await tree.node_row(self.store, chat.id, branch.head) if branch.head else None
+            place = branch.head if turn is None else await self._node_of(turn)
+            head = await tree.node_row(self.store, chat.id, place) if place else None
             run_id = run_name(self.chat_id, chat.runs + 1)
-            choice = await self._speaker(settings, trigger, wished=speaker, words=text, run_id=run_id)
+            choice = await self._speaker(
+                settings, trigger, wished=speaker, words=text, run_id=run_id, upto=turn
+            )
             job = TurnJob(
                 chat=self.chat_id,
                 branch=branch.name,
@@ -298,8 +299,12 @@ class ChatTurns(ChatDeletions):
                 speaker=choice.name,
                 picks_speaker=choice.is_open,
             )
+            # In one batch with what is asked: a refused request leaves the branch where it was.
+            rewound = ev.BranchRewound(branch=branch.name, node=place) if place != branch.head else None
             try:
-                await self._append_asked(job, run_id, settings, seq=seq, shown=blobs, key=words)
+                await self._append_asked(
+                    job, run_id, settings, seq=seq, shown=blobs, key=words, rewound=rewound
+                )
             except SequenceConflict:
                 continue
             self.desk.services.at("turn.asked")
@@ -313,12 +318,22 @@ class ChatTurns(ChatDeletions):
             await drive_unbegun(self.desk, run_id, on_wait="suspend")
 
     async def _speaker(
-        self, settings: StoredChatSettings, trigger: str, *, wished: str, words: str, run_id: str
+        self,
+        settings: StoredChatSettings,
+        trigger: str,
+        *,
+        wished: str,
+        words: str,
+        run_id: str,
+        upto: int | None,
     ) -> SpeakerChoice:
-        """Choose who replies: in a group by its rule, of a reply that there is who gave it."""
+        """Choose who replies: in a group by its rule, of a reply that there is who gave it.
+
+        `upto`: the turn that is run again; None for the newest.
+        """
         last, said = "", words
         if settings.group and not wished:
-            for one in reversed(await self.turns(limit=5)):
+            for one in reversed(await self.turns(before=None if upto is None else upto + 1, limit=5)):
                 last, said = one.speaker, said or one.text
                 if last:
                     break
@@ -335,6 +350,7 @@ class ChatTurns(ChatDeletions):
         seq: int,
         shown: Sequence[Blob],
         key: DataKey,
+        rewound: ev.BranchRewound | None,
     ) -> None:
         blobs = list(shown)
         is_new, is_wordless = job.trigger == "generate", job.trigger == "generate" and not job.text
@@ -350,7 +366,7 @@ class ChatTurns(ChatDeletions):
             is_wordless=is_wordless,
             process=self.desk.services.process,
         )
-        await self._append(asked, blobs=blobs, seq=seq)
+        await self._append(*([rewound] if rewound is not None else []), asked, blobs=blobs, seq=seq)
 
     async def _attach(self, content: bytes, blobs: list[Blob], *, key: DataKey) -> dict[str, Any]:
         """Return the piece of a message that shows a medium. Errors: `InvalidRequest`, `BrokenMedium`."""

@@ -96,12 +96,7 @@ async def fork(
     names = [new_id] if new_id is not None else await _names(services, tenant.id, run_id)
     for name in names:
         check_run_id(name)
-        try:
-            await check_nothing_below(services.store, tenant.id, name)
-        except Conflict:
-            if new_id is not None:
-                raise
-            continue
+        await check_nothing_below(services.store, tenant.id, name)
         now = services.clock.now_us()
         forked = ev.RunForked(
             origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id, folder=fork_folder(name)

@@ -216,6 +216,16 @@ async def count_between(store: Store, tenant: str, low: str, high: str) -> int:
     return rows[0][0]
 
 
+def open_between(tx: Tx, tenant: str, low: str, high: str, *, like: str = "%") -> str | None:
+    """Return the first run that has not ended with an id between two texts that is `like` a pattern."""
+    row = tx.one(
+        f"SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? AND run LIKE ?"
+        f" AND status NOT IN {ENDED} ORDER BY run LIMIT 1",
+        (tenant, low, high, like),
+    )
+    return None if row is None else str(row[0])
+
+
 async def drift_forks(store: Store, tenant: str, low: str, high: str) -> list[str]:
     """Return the runs with an id between two texts that were forked because their code differed."""
     rows = await store.query(

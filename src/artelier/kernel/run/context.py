@@ -156,8 +156,6 @@ class RunCore(ToolBounds):
         """Those that it was opened with, and those it has `joined` since; its children do not count there."""
         self.counted: frozenset[tuple[str, str]] = frozenset()
         """(scope, unit) pairs in which it counts: those that have a cap, and all of its `extra_scopes`."""
-        self.pending_caps: frozenset[tuple[str, str]] = frozenset()
-        """Of caps that are on their way into the log: what is used counts there, but nothing is reserved."""
         self.deadlines: dict[str, int] = {}
         """When the time of each of its scopes is up that has a cap on it; microseconds."""
         self.started_us = 0
@@ -178,6 +176,8 @@ class RunCore(ToolBounds):
 
     def _prepare_calls(self) -> None:
         """Set the fields for calls of models and tools that are at work."""
+        self.pending_caps: frozenset[tuple[str, str]] = frozenset()
+        """Of caps that are on their way into the log: what is used counts there, but nothing is reserved."""
         self.calls = CallsInFlight(self.left_s)
         """Those inside a model or a tool."""
         self.sendings: dict[str, Sending] = {}

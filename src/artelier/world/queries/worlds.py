@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.log import Store, Stream, Tx
-from artelier.log.queries import Look
+from artelier.log.queries import Look, sql_marks
 from artelier.world.agent import WorldAgentRow
 from artelier.world.events import Ancestor, WorldStatus, world_space
 
@@ -198,6 +198,16 @@ async def has_joined(store: Store, tenant: str, space: str, agent: str) -> bool:
         "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?", (tenant, space, agent)
     )
     return bool(rows)
+
+
+def active_among(tx: Tx, tenant: str, space: str, agents: Sequence[str]) -> list[str]:
+    """Return those of some principals that are agents of a world now, in a transaction."""
+    rows = tx.execute(
+        "SELECT agent FROM world_agents WHERE tenant = ? AND space = ? AND active = 1"
+        f" AND agent IN ({sql_marks(agents)}) ORDER BY agent",
+        (tenant, space, *agents),
+    )
+    return [agent for (agent,) in rows.fetchall()]
 
 
 async def count_agents(store: Store, tenant: str, space: str, *, active: bool) -> int:
