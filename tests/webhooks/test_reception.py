@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from artelier import Kernel
 from artelier.errors import RunSuspended
+from artelier.server.background_tasks import errands_of
 from artelier.webhooks import IncomingWebhook, sign
 from tests.server.house import House, asking, house
 
@@ -241,3 +245,88 @@ def test_nothing_is_read_at_this_address(tmp_path: Path) -> None:
             assert (await made.client.get("/api/v1/webhooks/crm")).status_code in (404, 405)
 
     asyncio.run(main())
+
+
+def test_a_request_that_was_refused_is_done_when_it_comes_again(tmp_path: Path) -> None:
+    """It was called a duplicate, and what it asked for was lost."""
+    asked = {"action": "goal", "goal": "Count the regions."}
+
+    async def main() -> None:
+        async with served(tmp_path) as (made, client):
+            gate = asyncio.Event()
+            for number in range(64):
+                errands_of(made.app).start(("x", "default", str(number)), gate.wait())
+            full = await post(client, asked)
+            gate.set()
+            await asyncio.sleep(0)
+            wrong = [await post(client, {**asked, "budget_usd": "abc"}, id="msg_2") for _ in range(2)]
+            done, again = await post(client, asked), await post(client, asked)
+
+            assert (full.status_code, full.json()["error"]["code"]) == (503, "queue_full")
+            assert [one.status_code for one in wrong] == [422, 422]
+            assert (done.status_code, again.status_code) == (202, 200)
+            missions = [one["id"] for one in (await made.desk.missions())["items"]]
+            assert missions == [done.json()["mission"]]
+
+    asyncio.run(main())
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+import httpx
+from artelier import Kernel
+from artelier.server.app import create_app
+from artelier.server.settings import ServerSettings
+from tests.webhooks.test_reception import FIXED, ALL, post, SIGNAL
+
+async def main(folder, last):
+    seen = []
+
+    def fault(name):
+        seen.append(name)
+        if len(seen) == last:
+            os.kill(os.getpid(), 9)
+
+    kernel = Kernel.open(folder / "state.db", environ={}, fault=fault)
+    settings = ServerSettings(has_worker=False, secret_file=folder / "sessions", webhooks=(ALL, FIXED))
+    app = create_app(kernel, settings=settings)
+    async with app.router.lifespan_context(app):
+        seen.clear()
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            print((await post(client, SIGNAL)).status_code)
+    await kernel.aclose()
+
+asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+"""
+SIGNAL = {"action": "signal", "run_id": "payroll", "name": "paid", "data": 7}
+
+
+@pytest.mark.slow
+def test_a_signal_is_given_once_wherever_its_server_is_killed(tmp_path: Path) -> None:
+    """A kill between the signal and its record gave it twice; one before its effect is made up for."""
+    for last in range(1, 30):
+        folder = tmp_path / str(last)
+        folder.mkdir()
+
+        async def begin(folder: Path = folder) -> None:
+            with Kernel.open(folder / "state.db", environ={}) as kernel, pytest.raises(RunSuspended):
+                async with kernel.run("payroll", on_wait="suspend") as run:
+                    await run.wait_for("paid")
+
+        async def count(folder: Path = folder) -> int:
+            with Kernel.open(folder / "state.db", environ={}) as kernel:
+                return len([one async for one in kernel.events() if one.kind == "signal.received"])
+
+        asyncio.run(begin())
+        killed, again = (
+            subprocess.run([sys.executable, "-c", KILLED, str(folder), str(fault)], capture_output=True)
+            for fault in (last, 0)
+        )
+        assert again.stdout.decode().strip() in ("200", "202"), again.stderr.decode()
+        assert asyncio.run(count()) == 1, f"killed at fault {last}"
+        if killed.returncode == 0:
+            assert last > 5
+            return
+    raise AssertionError("a request passes fewer places where it can be killed")

@@ -72,6 +72,10 @@ class Given:
     key: str = ""
     choice: str = ""
     payload: Any = None
+    request: str = ""
+    """Names what asked for it."""
+    is_repeat: bool = False
+    """True if the request may have given it already: then it is not given again, but waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,6 +401,20 @@ async def give(
     return (await give_in_order(services, tenant, run_id, [given], by=by))[0]
 
 
+async def _given_by(services: Services, stream: Stream, request: str) -> int | None:
+    """Return the first command that a request has given a run; None for none.
+
+    Cost: O(commands of the run).
+    """
+    after = 0
+    while events := await services.store.read(stream, after=after, limit=1_000):
+        for one in events:
+            if cast(ev.CommandGiven, one.decode()).request == request:
+                return one.seq
+        after = events[-1].seq
+    return None
+
+
 async def give_in_order(
     services: Services, tenant: str, run_id: str, wanted: Sequence[Given], *, by: str
 ) -> list[EventData]:
@@ -423,11 +441,15 @@ async def give_in_order(
             data_key = await key_of(services, await lineage(services, tenant, run_id))
             ref, blob = await prepared_blob(tenant, data_key, encode_json(one.payload))
             blobs.append(blob)
-        command = ev.CommandGiven(verb=one.verb, key=one.key, choice=one.choice, payload=ref)
+        command = ev.CommandGiven(
+            verb=one.verb, key=one.key, choice=one.choice, payload=ref, request=one.request
+        )
         drafts.append(Draft(command, services.clock.now_us(), by))
     stream = control_stream(tenant, run_id)
-    receipt = await services.store.append(Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs))
-    first = receipt.seqs[0] - len(drafts) + 1
+    first = await _given_by(services, stream, wanted[0].request) if wanted[0].is_repeat else None
+    if first is None:
+        receipt = await services.store.append(Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs))
+        first = receipt.seqs[0] - len(drafts) + 1
     if not services.nudge(tenant, run_id):
         await apply_if_idle(services, tenant, run_id)
     effects: list[EventData] = []

@@ -642,6 +642,8 @@ class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
     choice: str = ""
     payload: BlobRef | None = None
     """JSON; its shape depends on the verb."""
+    request: str = ""
+    """Names the request of another program that asked for it, which may come again."""
 
 
 MOVING: list[type[Moving]] = [

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -137,9 +138,20 @@ _ACTIONS: Mapping[type[Asked], str] = {SignalAsked: "signal", MessageAsked: "mes
 class CommandScope(TenantScope, Protocol):
     """The kernel bound to a tenant, as far as requests from outside steer its runs."""
 
-    async def signal(self, run_id: str, name: str, data: object = None, *, by: str = ...) -> EventData: ...
+    async def signal(
+        self,
+        run_id: str,
+        name: str,
+        data: object = None,
+        *,
+        by: str = ...,
+        request: str = ...,
+        is_repeat: bool = ...,
+    ) -> EventData: ...
 
-    async def inject(self, run_id: str, note: str, *, by: str = ...) -> EventData: ...
+    async def inject(
+        self, run_id: str, note: str, *, by: str = ..., request: str = ..., is_repeat: bool = ...
+    ) -> EventData: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +177,8 @@ async def receive(
     """Do what a signed request asks for, once.
 
     Errors: `WebhookRefused` before anything is read of the body; `InvalidRequest` for a body that does not
-    fit; `NotFound`, `Conflict` for a run that is not there or has ended: nothing is recorded then, and the
-    same request may come again. `LeaseHeld` while the same request is being worked on.
+    fit; `NotFound`, `Conflict` for a run that is not there or has ended; what refused the goal, the signal or
+    the message. The same request may come again then. `LeaseHeld` while it is being worked on.
     """
     now_s = desk.services.clock.now_us() // 1_000_000
     id = verify(body, headers, secrets=hook.secrets, now_s=now_s, name=hook.name)
@@ -175,27 +187,39 @@ async def receive(
     run_id = f"{FOLDER}/{hook.name}/{digest}"
     mission = f"webhook-{hook.name}-{digest[:12]}" if isinstance(asked, GoalAsked) else None
     known = await find_run(desk.services.store, desk.id, run_id)
-    if known is not None and is_final(known.status):
+    if known is not None and is_final(known.status) and known.status != "failed":
         return ReceivedWebhook(id=id, run_id=run_id, status="duplicate", mission=mission)
     if not isinstance(asked, GoalAsked):
         await _check_target(desk, asked.run_id)
     by = f"webhook:{hook.name}"
+    if known is not None and known.status == "failed":  # refused before: it is tried anew
+        with suppress(Conflict):  # by somebody else as well
+            await desk.retry(run_id, by=by)
 
     async def act() -> dict[str, Any]:
-        if isinstance(asked, SignalAsked):
-            data = desk.services.escape_placeholders(desk.id, asked.data)
-            await desk.signal(asked.run_id, asked.name, data, by=by)
-        elif isinstance(asked, MessageAsked):
-            await desk.inject(asked.run_id, asked.text, by=by)
-        else:
+        if isinstance(asked, GoalAsked):
             assert mission is not None, "it was made of the request above"
             await plan_goal(mission, asked)
+        else:
+            # Had the server died behind the command, before this run recorded it: it is not given twice.
+            await _command(desk, asked, by=by, request=run_id, is_repeat=known is not None)
         return {"action": _ACTIONS[type(asked)], "mission": mission}
 
     async with desk.run(run_id, principal=by, goal=f"a request of the webhook {hook.name}") as run:
         if not is_final(run.status):
             run.finish(await run.step("act", act, key="act"))
     return ReceivedWebhook(id=id, run_id=run_id, status="accepted", mission=mission)
+
+
+async def _command(
+    desk: CommandScope, asked: SignalAsked | MessageAsked, *, by: str, request: str, is_repeat: bool
+) -> None:
+    """Give a run its signal or its message."""
+    if isinstance(asked, SignalAsked):
+        data = desk.services.escape_placeholders(desk.id, asked.data)
+        await desk.signal(asked.run_id, asked.name, data, by=by, request=request, is_repeat=is_repeat)
+    else:
+        await desk.inject(asked.run_id, asked.text, by=by, request=request, is_repeat=is_repeat)
 
 
 def _read(hook: IncomingWebhook, body: bytes) -> Asked:

@@ -184,19 +184,40 @@ class CommandsHandle:
         """
         return await run_limits.used_of(self.services, self.id, scope)
 
-    async def inject(self: TenantScope, run_id: str, note: str, *, by: str = "operator") -> EventData:
+    async def inject(
+        self: TenantScope,
+        run_id: str,
+        note: str,
+        *,
+        by: str = "operator",
+        request: str = "",
+        is_repeat: bool = False,
+    ) -> EventData:
         """Tell a run something. Placeholders of others in it are text.
+
+        `request` names what asked for it; with `is_repeat` a run that it has told is not told again.
+        Errors: `NotFound`, `Conflict`.
+        """
+        payload = _escape_unknown_placeholders(self, run_id, note)
+        repeat = {"request": request, "is_repeat": is_repeat}
+        return await _give(self, run_id, "inject", by=by, payload=payload, **repeat)
+
+    async def signal(
+        self: TenantScope,
+        run_id: str,
+        name: str,
+        data: object = None,
+        *,
+        by: str = "operator",
+        request: str = "",
+        is_repeat: bool = False,
+    ) -> EventData:
+        """Give a run data for a `wait_for`. `request`, `is_repeat`: as for `inject`.
 
         Errors: `NotFound`, `Conflict`.
         """
-        return await _give(
-            self, run_id, "inject", by=by, payload=_escape_unknown_placeholders(self, run_id, note)
-        )
-
-    async def signal(
-        self: TenantScope, run_id: str, name: str, data: object = None, *, by: str = "operator"
-    ) -> EventData:
-        return await _give(self, run_id, "signal", by=by, key=name, payload=data)
+        repeat = {"request": request, "is_repeat": is_repeat}
+        return await _give(self, run_id, "signal", by=by, key=name, payload=data, **repeat)
 
     async def approve(
         self: TenantScope,
