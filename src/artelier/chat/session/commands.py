@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, LeaseHeld, RunStopped, RunSuspended
 from artelier.kernel import OpenRun, control_stream, reconcile, run_limits, run_row
-from artelier.kernel.control_stream import REOPEN, Given
+from artelier.kernel.commands import REOPEN, Given
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.history.drift import newest_drift
 from artelier.kernel.queries import reports
@@ -359,16 +359,16 @@ async def give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command:
 
     Errors: those of the kernel's `commands.give`; `Conflict` for a `retry` of a turn of a chat.
     """
-    given = control_stream.Given(verb=verb, **command)
+    given = Given(verb=verb, **command)
     return (await give_in_order(desk, run_id, [given], by=by))[0]
 
 
 async def give_in_order(
-    desk: TenantScope, run_id: str, wanted: Sequence[control_stream.Given], *, by: str
+    desk: TenantScope, run_id: str, wanted: Sequence[Given], *, by: str
 ) -> list[EventData]:
     """Give commands that belong together, and return their effects. Errors: as `give`."""
     for one in wanted:
-        if one.verb != "cancel" and one.verb != "retry" and one.key != control_stream.REOPEN:
+        if one.verb != "cancel" and one.verb != "retry" and one.key != REOPEN:
             continue
         row = await run_row(desk.services.store, desk.id, run_id)
         if row.loop == LOOP and one.verb != "cancel":

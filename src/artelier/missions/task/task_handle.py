@@ -12,8 +12,7 @@ from artelier.artifacts import Provenance
 from artelier.chat.session.commands import give
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
-from artelier.kernel import AgentResult, run_row
-from artelier.kernel import control_stream as kernel_commands
+from artelier.kernel import AgentResult, commands, control_stream, run_row
 from artelier.kernel.run.context import is_final
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, EventData, StreamAppend, Tx
@@ -440,7 +439,7 @@ async def retry_run(desk: TenantScope, run_id: str, *, by: str) -> EventData:
             for task, status in stands.items():
                 if status == "failed":
                     await _redo_rejected(desk, task, by=by)
-            key = kernel_commands.REJECTED if row.status == "completed" else ""
+            key = commands.REJECTED if row.status == "completed" else ""
     return await give(desk, run_id, "retry", by=by, key=key)
 
 
@@ -454,8 +453,8 @@ async def _redo_rejected(desk: TenantScope, task: str, *, by: str) -> None:
 async def redo(desk: Any, standing: TaskStanding, *, by: str) -> None:
     """Reopen the run of a task whose output was rejected, and tell its agent why."""
     task = standing.task
-    key = kernel_commands.REJECTED if standing.run_status == "completed" else ""
-    await kernel_commands.give(desk.services, desk.id, task, "retry", by=by, key=key)
+    key = commands.REJECTED if standing.run_status == "completed" else ""
+    await control_stream.give(desk.services, desk.id, task, "retry", by=by, key=key)
     judged = (await judgements_of(desk, [task]))[task][-1]
     said = f"{template('rejected-1')} {judged['output']}"
     await desk.inject(task, f"{said}\n\n{judged['note']}".strip(), by=by)
