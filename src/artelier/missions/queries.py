@@ -268,17 +268,30 @@ async def agent_ids(desk: TenantScope, mission: str) -> list[str]:
 
 async def judgements_of(desk: TenantScope, tasks: list[str]) -> dict[str, list[JudgedOutput]]:
     """Return the judgements of people by task, oldest first."""
+    found: dict[str, list[JudgedOutput]] = {}
+    for task, judged in await judged_outputs(desk, tasks):
+        found.setdefault(task, []).append(judged)
+    return found
+
+
+async def judged_outputs(desk: TenantScope, tasks: Sequence[str]) -> list[tuple[str, JudgedOutput]]:
+    """Return the judgements of people about some tasks, with the task of each, in the order of the log."""
     rows = await desk.services.store.query(
         "SELECT task, ref, accepted, by, at_us, note FROM judgements WHERE tenant = ?"
         " AND task IN (SELECT value FROM json_each(?)) ORDER BY position",
         (desk.id, msgspec.json.encode(tasks).decode()),
     )
-    found: dict[str, list[JudgedOutput]] = {}
+    found: list[tuple[str, JudgedOutput]] = []
     for task, ref, accepted, by, at_us, note in rows:
-        said = await shown_json(desk.services, desk.id, note)
-        found.setdefault(task, []).append(
-            {"output": ref, "accepted": bool(accepted), "by": by, "at_us": at_us, "note": said or ""}
-        )
+        said = await shown_json(desk.services, desk.id, note) or ""
+        judged: JudgedOutput = {
+            "output": ref,
+            "accepted": bool(accepted),
+            "by": by,
+            "at_us": at_us,
+            "note": said,
+        }
+        found.append((task, judged))
     return found
 
 
@@ -331,6 +344,14 @@ class TaskStanding(NamedTuple):
     """Whether it is worked on without its mission."""
 
 
+async def is_cancelled(desk: TenantScope, task: str) -> bool:
+    """Return True if somebody has cancelled a task before its run began."""
+    rows = await desk.services.store.query(
+        "SELECT 1 FROM tasks WHERE tenant = ? AND task = ? AND ended = 'cancelled'", (desk.id, task)
+    )
+    return bool(rows)
+
+
 async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
@@ -368,6 +389,19 @@ async def fresh_tasks(desk: TenantScope, mission: str, *, known: Collection[str]
     for (task,) in rows:
         if task not in known:
             found.append({"task": task, "depends_on": await needed_by(desk, task)})
+    return found
+
+
+async def dependencies_in(desk: TenantScope, mission: str) -> dict[str, list[str]]:
+    """Return the tasks that each task of a mission depends on, of those that depend on any."""
+    rows = await desk.services.store.query(
+        "SELECT d.task, d.before FROM tasks t JOIN task_dependencies d ON d.tenant = t.tenant"
+        " AND d.task = t.task WHERE t.tenant = ? AND t.mission = ? ORDER BY d.task, d.before",
+        (desk.id, mission),
+    )
+    found: dict[str, list[str]] = {}
+    for task, before in rows:
+        found.setdefault(task, []).append(before)
     return found
 
 

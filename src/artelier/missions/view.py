@@ -52,7 +52,7 @@ mission decides about forks: they have no `mission_status`."""
 
 missions_view = View(
     name="missions",
-    version=6,
+    version=7,
     published=PUBLISHED,
     tables=("missions", "tasks", "task_dependencies", "task_iterations", "task_progress", "judgements"),
     schema=(
@@ -459,6 +459,19 @@ def _apply_reopened(event: Applied, tx: Tx) -> None:
 @missions_view.on(kernel_events.RunFailed, kernel_events.RunCancelled)
 def _ended_otherwise(event: Applied, tx: Tx) -> None:
     settle(event, tx, event.stream.id)
+    if isinstance(event.data, kernel_events.RunFailed) and event.data.reason == TASKS_FAILED:
+        _free_added(event, tx)
+
+
+@missions_view.on(kernel_events.RunCompleted)
+def _free_added(event: Applied, tx: Tx) -> None:
+    """Have tasks that were added to a mission behind its last look worked on without it."""
+    tx.execute(
+        "UPDATE tasks SET alone = 1 WHERE tenant = ? AND mission = ? AND parent = '' AND ended = ''"
+        " AND alone = 0 AND NOT EXISTS (SELECT 1 FROM run_status r"
+        " WHERE r.tenant = tasks.tenant AND r.run = tasks.task)",
+        (event.stream.tenant, event.stream.id),
+    )
 
 
 @missions_view.on(kernel_events.RunForked)
@@ -508,9 +521,13 @@ _SHARE_ITERATIONS = """
 DEPENDENCY_FAILED = "dependency_failed"
 """The reason of a task that is blocked by what it depends on."""
 
+TASKS_FAILED = "tasks_failed"
+"""The code with which a mission fails that has worked on all it could."""
+
 _WAITING = (
     "SELECT t.ended, t.blocked_by FROM task_status t"
-    " WHERE t.tenant = ? AND t.task = ? AND t.run_row IS NULL"
+    " WHERE t.tenant = ? AND t.task = ?"
+    " AND (t.run_row IS NULL OR t.run_status = 'pending')"  # or it was reopened, and nobody drives it yet
     " AND (t.mission = '' OR t.mission_status IN ('completed', 'failed'))"
     f" AND (t.ended = '' OR (t.ended = 'blocked' AND t.reason = '{DEPENDENCY_FAILED}'))"
 )

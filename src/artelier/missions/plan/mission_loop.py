@@ -29,12 +29,19 @@ from artelier.missions.definition import Plan
 from artelier.missions.membranes import Membranes
 from artelier.missions.plan.launch import PlanEstimate, estimate_plan, prepare_launch
 from artelier.missions.plan.planner import MissionJob, PlanInvalid, make_plan, mistakes_of
-from artelier.missions.queries import TaskStanding, fresh_tasks, report_of, standing_of
+from artelier.missions.queries import (
+    TaskStanding,
+    dependencies_in,
+    fresh_tasks,
+    needed_by,
+    report_of,
+    standing_of,
+)
 from artelier.missions.reports import AddedTask
 from artelier.missions.status import TaskStatus
 from artelier.missions.task.loop_state import task_job
 from artelier.missions.task.task_runner import drive_task
-from artelier.missions.view import DEPENDENCY_FAILED
+from artelier.missions.view import DEPENDENCY_FAILED, TASKS_FAILED
 
 QUESTION = "Launch this plan?"
 LAUNCH = "launch"
@@ -303,11 +310,27 @@ class MissionLoop:
                 if task.id in self._ended or task.id in self._working or task.id in self._held:
                     continue
                 before = [self._ended.get(one) for one in task.depends_on]
-                if failed := next((one for one in before if one and one.status != "done"), None):
+                failed = next((one for one in before if one and one.status != "done"), None)
+                if failed is None and not (all(before) and len(self._working) < AT_ONCE_MAX):
+                    continue
+                if await self._depends_otherwise(task):
+                    changed = True
+                elif failed is not None:
                     self._ended[task.id] = await self._block_until_known(task, failed.task)
                     changed = True
-                elif all(before) and len(self._working) < AT_ONCE_MAX:
+                else:
                     self._working[task.id] = asyncio.ensure_future(self._work_on(task))
+
+    async def _depends_otherwise(self, task: Placed) -> bool:
+        """Return True if somebody has changed what a task waits for since it was taken up; journaled."""
+        if not self._is_live:
+            return False
+        now = tuple(await needed_by(self._desk, task.id))
+        if set(now) == set(task.depends_on):
+            return False
+        self._pages += 1
+        await self._take_up(f"tasks/{self._pages}", [{"task": task.id, "depends_on": list(now)}])
+        return True
 
     async def _block_until_known(self, task: Placed, by: str) -> TaskStanding:
         slug, number = self._slug(task.id), 1
@@ -353,8 +376,8 @@ class MissionLoop:
         """Let the task's run come to its end. Errors: `RunSuspended` naming it, if it waits."""
         run, desk = self._run, self._desk
         await run.core.boundary()
-        if (await standing_of(desk, task.id)).status == "cancelled":
-            return  # nobody had begun with it
+        if (await standing_of(desk, task.id)).status in ("cancelled", "done"):
+            return  # nobody had begun with it, or a person has accepted what it made
         if await self._failed_before_reopening(task.id):
             with suppress(Conflict):
                 await desk.retry(task.id, by="kernel")
@@ -440,10 +463,21 @@ class MissionLoop:
         return min(self._held.values(), key=rank)
 
     async def _take_up_added(self) -> bool:
-        """Take up tasks that were created for this mission meanwhile; journaled."""
+        """Take up tasks that were created for this mission meanwhile, or wait for others now; journaled."""
         if not self._is_live:
             return False
         new = await fresh_tasks(self._desk, self._run.id, known=self._tasks)
+        waiting = [
+            task
+            for task in self._tasks.values()
+            if task.id not in self._ended and task.id not in self._working and task.id not in self._held
+        ]
+        now = await dependencies_in(self._desk, self._run.id) if waiting else {}
+        new += [
+            AddedTask(task=task.id, depends_on=now.get(task.id, []))
+            for task in waiting
+            if set(now.get(task.id, [])) != set(task.depends_on)
+        ]
         if not new:
             return False
         self._pages += 1
@@ -474,8 +508,10 @@ class MissionLoop:
             for id_, one in sorted(self._ended.items())
         }
         bad = {id_: one for id_, one in tasks.items() if one["status"] != "done"}
-        needed = {one for task in self._tasks.values() for one in task.depends_on}
-        last = [id_ for id_ in self._tasks if id_ not in needed]
+        # One that waits for a task outside of the mission is worked on without it.
+        known = [task for task in self._tasks.values() if task.id in self._ended]
+        needed = {one for task in known for one in task.depends_on}
+        last = [task.id for task in known if task.id not in needed]
         outputs = [ref for id_ in last for ref in self._ended[id_].outputs]
         result: dict[str, Any] = {"text": "", "output": {"tasks": tasks}, "artifact": "", "outputs": outputs}
         if bad:
@@ -486,7 +522,7 @@ class MissionLoop:
                 if one["reason"] in OF_ITSELF and self._attempts.get(id_, 0) > REOPENED_MAX:
                     said += f"; to try {self._slug(id_)} once more: `artelier tasks retry {id_}`"
             self._run.fail(
-                "tasks_failed",
+                TASKS_FAILED,
                 f"{len(bad)} of {len(tasks)} tasks {'was' if len(bad) == 1 else 'were'} not done: {said}",
                 result=result,
             )

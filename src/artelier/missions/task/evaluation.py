@@ -28,8 +28,7 @@ from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.definition import template
-from artelier.missions.queries import TaskStanding, judgements_of, runs_of_task, standing_of
-from artelier.missions.reports import JudgedOutput
+from artelier.missions.queries import TaskStanding, judged_outputs, runs_of_task, standing_of
 from artelier.missions.task.actions import ask, read_as
 from artelier.missions.task.loop_state import TaskJob
 from artelier.missions.task.output_lint import (
@@ -505,8 +504,8 @@ async def rejected_in(desk: TenantScope, tasks: Sequence[str], refs: Sequence[st
 
     `tasks` are a task and, of a fork, the task that it was forked from; `refs` are its outputs.
     """
-    known = await judgements_of(desk, list(dict.fromkeys(tasks)))
-    said = sorted((one for found in known.values() for one in found), key=_moment)
+    # In the order of the log: a clock may be set back between two of them.
+    said = [one for _, one in await judged_outputs(desk, list(dict.fromkeys(tasks)))]
     if all(one["accepted"] for one in said):
         return []
     contents: dict[str, Any] = {}
@@ -524,10 +523,6 @@ async def rejected_in(desk: TenantScope, tasks: Sequence[str], refs: Sequence[st
             words = f"equal to version {version}{other}, which {last['by']} rejected"
             faults.append(OutputFault(rule=REJECTED, ref=ref, found=(f"{words}: {note}" if note else words,)))
     return faults
-
-
-def _moment(judged: JudgedOutput) -> int:
-    return judged["at_us"]
 
 
 async def _content(desk: TenantScope, ref: str) -> object:

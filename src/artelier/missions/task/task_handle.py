@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from artelier.agents.run_config import agent_result
@@ -25,6 +26,7 @@ from artelier.missions.queries import (
     judgements_of,
     mission_in,
     needed_by,
+    runs_of_task,
     standing_of,
     standings,
 )
@@ -164,7 +166,8 @@ class Tasks:
             inputs=tuple(content.inputs),
             max_iterations=content.max_iterations,
         )
-        await self._append(with_event(self._desk, append, event, by=by), blobs)
+        guard = partial(_check_unbegun, tenant=self._desk.id, task=id)
+        await self._append(with_event(self._desk, append, event, by=by), blobs, guard=guard)
         return await self.show(id)
 
     async def cancel(self, id: str, *, by: str = OPERATOR, note: str = "") -> TaskDetail:
@@ -173,7 +176,11 @@ class Tasks:
         if standing.run_status is not None and not is_final(standing.run_status):
             await self._desk.cancel(id, by=by, note=note)
         elif standing.run_status is None and standing.status.can_become(TaskStatus.CANCELLED):
-            await self._append_to_task(id, ev.TaskCancelled(task=id), by=by)
+            guard = partial(_check_unbegun, tenant=self._desk.id, task=id)
+            try:
+                await self._append_to_task(id, ev.TaskCancelled(task=id), by=by, guard=guard)
+            except TaskBegunMeanwhile:
+                await self._desk.cancel(id, by=by, note=note)
         else:
             raise Conflict(f"task {id!r} has ended", got=standing.status)
         return await self.show(id)
@@ -283,7 +290,14 @@ class Tasks:
                 seen.add(before)
                 waiting += await needed_by(self._desk, before)
 
-    async def _append_to_task(self, id: str, event: ev.TaskCancelled | ev.TaskReopened, *, by: str) -> None:
+    async def _append_to_task(
+        self,
+        id: str,
+        event: ev.TaskCancelled | ev.TaskReopened,
+        *,
+        by: str,
+        guard: Callable[[Tx], None] | None = None,
+    ) -> None:
         """An event on the task's stream, whoever else writes there."""
         from artelier.artifacts.events import artifact_stream
         from artelier.ids import MAIN_SPACE
@@ -291,10 +305,12 @@ class Tasks:
 
         draft = Draft(event, self._desk.services.clock.now_us(), by)
         append = StreamAppend(artifact_stream(self._desk.id, MAIN_SPACE, id), [draft])
-        await self._append(append, [])
+        await self._append(append, [], guard=guard)
 
-    async def _append(self, append: StreamAppend, blobs: Any) -> None:
-        await self._desk.services.store.append(Batch(appends=[append], blobs=blobs))
+    async def _append(
+        self, append: StreamAppend, blobs: Any, *, guard: Callable[[Tx], None] | None = None
+    ) -> None:
+        await self._desk.services.store.append(Batch(appends=[append], blobs=blobs, guard=guard))
 
     async def _waits_in_vain(self, task: str) -> bool:
         """Return True if a task depends on one that will not be done."""
@@ -380,6 +396,22 @@ def _check_own(standing: TaskStanding) -> None:
         raise Conflict(
             f"task {standing.task!r} is driven by its mission, which is {standing.mission_status}",
             hint=f"Resume that: artelier resume {standing.mission}",
+        )
+
+
+class TaskBegunMeanwhile(Conflict):
+    """Somebody has begun to work on the task."""
+
+
+def _check_unbegun(tx: Tx, *, tenant: str, task: str) -> None:
+    """Check that nobody works on a task. Errors: `Conflict`."""
+    status = runs_of_task(tx, tenant, task).own
+    if status is not None and not is_final(status) and status != "budget_exhausted":
+        raise TaskBegunMeanwhile(
+            f"task {task!r} is being worked on",
+            got=status,
+            expected="a task that is pending, blocked or failed",
+            hint="Pause or cancel its run first.",
         )
 
 

@@ -7,13 +7,14 @@ done by a passed evaluation and by nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from artelier.context import assemble
-from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
+from artelier.errors import ArtelierError, Conflict, OutputInvalid, RunStopped, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.log import Blob, BlobRef
@@ -21,6 +22,7 @@ from artelier.loops import Outcome, Parts, cycle
 from artelier.loops.tool_media import media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
+from artelier.missions.queries import is_cancelled
 from artelier.missions.steering_document import Guidance, guidance_of
 from artelier.missions.task import actions, context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE, Acted, ModelAnswer, ask, read_as
@@ -160,6 +162,8 @@ class TaskLoop:
         """Look for the inputs; without all of them the task is blocked."""
         self._looks += 1
         key = "begun" if self._looks == 1 else f"begun-{self._looks}"
+        if not await self.run.core.history.knows(key):
+            await self._end_if_cancelled()
 
         async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
             refs, missing = await context_sources.found_inputs(self._desk, self.job)
@@ -177,6 +181,16 @@ class TaskLoop:
             said = f"its input {begun.missing} is not there, or its agent may not read it"
             raise Ended("blocked", "missing_input", by=begun.missing, message=said)
         return state.replace(begun=self._looks, inputs=begun.inputs)
+
+    async def _end_if_cancelled(self) -> None:
+        """Cancel a run that began in the instant in which its task was cancelled. Errors: `RunStopped`."""
+        run = self.run
+        if run.core.actor is None or not await is_cancelled(self._desk, run.id):
+            return
+        with suppress(Conflict):
+            await self._desk.cancel(run.id, by="kernel")
+        await run.core.boundary()
+        raise RunStopped(run.id, reason="cancelled")
 
     def _again(self, ended: Ended, state: TaskState) -> TaskState:
         """A task that ended was reopened: what is there stays, and the limit counts anew."""
