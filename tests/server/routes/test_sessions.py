@@ -557,3 +557,18 @@ def test_drafts_and_quick_replies_come_over_http(tmp_path: Path) -> None:
             refused(await served.eve.post("/sessions/c/impersonate", json={}), 404)
 
     play(scenario())
+
+
+def test_a_chat_that_several_begin_at_once_is_made_by_one(tmp_path: Path) -> None:
+    """All were told 201, and the settings of the last held."""
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            bodies = [{"id": "c", "model": "m", "system": name} for name in ("ONE", "TWO", "THREE")]
+            found = await asyncio.gather(*(served.ada.post("/sessions", json=body) for body in bodies))
+            assert sorted(one.status_code for one in found) == [201, 409, 409]
+            made = next(one.json() for one in found if one.status_code == 201)
+            shown = good(await served.ada.get("/sessions/c"))
+            assert shown["settings"]["system"] == made["settings"]["system"]
+
+    play(scenario())

@@ -80,6 +80,7 @@ class Session(ChatTurns):
         principal: str = "operator",
         by: str = "",
         subject: str = "",
+        is_new: bool = False,
         **params: Any,
     ) -> Session:
         """The chat of that id, made if there is none; then a `model` is needed.
@@ -92,9 +93,10 @@ class Session(ChatTurns):
         which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
-        What is given for a chat that exists changes its settings from now on.
+        What is given for a chat that exists changes its settings from now on; with `is_new` it is refused.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
-        Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.
+        Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`;
+        `Conflict` for a chat that is not new.
         """
         desk = kernel.for_tenant(tenant) if hasattr(kernel, "for_tenant") else kernel
         await desk.state()
@@ -119,7 +121,10 @@ class Session(ChatTurns):
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
         if not await session.exists():
-            await session._begin(wished, tuple(session._escape_placeholders(cs.checked_greetings(greetings))))
+            said = tuple(session._escape_placeholders(cs.checked_greetings(greetings)))
+            await session._begin(wished, said, is_new=is_new)
+        elif is_new:
+            raise session._not_new()
         else:
             await session._go_on(wished)
         if session_id is not None:
@@ -134,7 +139,10 @@ class Session(ChatTurns):
         if any(value is not UNSET for value in wished.values()):
             await self._change(wished)
 
-    async def _begin(self, wished: dict[str, Any], greetings: tuple[str, ...]) -> None:
+    def _not_new(self) -> Conflict:
+        return Conflict(f"there is a chat {self.chat_id} already", hint="Change its settings instead.")
+
+    async def _begin(self, wished: dict[str, Any], greetings: tuple[str, ...], *, is_new: bool) -> None:
         if wished["model"] is UNSET:
             raise NotFound(f"no chat {self.chat_id!r}", hint="To begin one, say which model: model=....")
         if self.branch_name != MAIN:
@@ -153,6 +161,8 @@ class Session(ChatTurns):
         try:
             await self._append(opened, blobs=blobs, seq=0)
         except SequenceConflict:  # somebody opened it meanwhile
+            if is_new:
+                raise self._not_new() from None
             await self._change(wished)
 
     async def _check_settings(

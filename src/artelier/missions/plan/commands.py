@@ -297,6 +297,7 @@ async def plan_mission(
         params=params,
         attachments=attachments,
     )
+    await check_same(desk, mission, job)  # another server may have begun one of this id meanwhile
     shown = await mission_object(desk, mission)
     return {
         "mission": mission,

@@ -19,7 +19,7 @@ from artelier.chat.chat_interchange import export_jsonl
 from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file, read_portrait
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
-from artelier.errors import AccessDenied, Conflict, NotFound
+from artelier.errors import AccessDenied, NotFound
 from artelier.ids import fresh_secret
 from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.background_tasks import Errands, errands_of, let_go
@@ -121,11 +121,9 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wir
 async def create(desk: Desk, actor: Actor, setup: Setup, body: wire.ChatNew) -> wire.ChatShown:
     """Begin a chat; without a model it asks the server's."""
     id = check_chat(body.id if body.id is not None else f"chat-{fresh_secret(4).hex()}")
-    if await Session(desk, id, branch="main").exists():
-        raise Conflict(f"there is a chat {id} already", hint="PATCH changes its settings.")
-    settings = {"model": setup.model, **body.settings()}
+    settings: dict[str, Any] = {"model": setup.model, **body.settings()}
     session = await Session.open(
-        desk, id, greetings=body.greetings, by=actor, subject=body.subject, **settings
+        desk, id, greetings=body.greetings, by=actor, subject=body.subject, is_new=True, **settings
     )
     return await chat_shown(session, before=None, limit=TURNS_MAX)
 
@@ -406,7 +404,7 @@ async def begin_with_file(
     content = await request.body()
     found = await read_foreign_file(desk, content, name=name, by=actor, user="User")
     id = f"chat-{fresh_secret(4).hex()}"
-    wish = {"model": setup.model, **found.opening()}
+    wish: dict[str, Any] = {"model": setup.model, **found.opening()}
     session = await Session.open(desk, id, by=actor, **wish)
     await session.import_turns(list(found.turns))
     return _taken(session, found)
