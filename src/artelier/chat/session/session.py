@@ -80,7 +80,7 @@ class Session(ChatTurns):
         principal: str = "operator",
         by: str = "",
         subject: str = "",
-        is_new: bool = False,
+        is_new: Any = False,
         **params: Any,
     ) -> Session:
         """The chat of that id, made if there is none; then a `model` is needed.
@@ -122,7 +122,7 @@ class Session(ChatTurns):
             session._own = await session.store.data_key(desk.id, check_subject(subject))
         if not await session.exists():
             said = tuple(session._escape_placeholders(cs.checked_greetings(greetings)))
-            await session._begin(wished, said, is_new=is_new)
+            await session._begin(wished, said, is_new=bool(is_new))
         elif is_new:
             raise session._not_new()
         else:

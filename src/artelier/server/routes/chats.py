@@ -121,7 +121,7 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wir
 async def create(desk: Desk, actor: Actor, setup: Setup, body: wire.ChatNew) -> wire.ChatShown:
     """Begin a chat; without a model it asks the server's."""
     id = check_chat(body.id if body.id is not None else f"chat-{fresh_secret(4).hex()}")
-    settings: dict[str, Any] = {"model": setup.model, **body.settings()}
+    settings = {"model": setup.model, **body.settings()}
     session = await Session.open(
         desk, id, greetings=body.greetings, by=actor, subject=body.subject, is_new=True, **settings
     )
@@ -404,7 +404,7 @@ async def begin_with_file(
     content = await request.body()
     found = await read_foreign_file(desk, content, name=name, by=actor, user="User")
     id = f"chat-{fresh_secret(4).hex()}"
-    wish: dict[str, Any] = {"model": setup.model, **found.opening()}
+    wish = {"model": setup.model, **found.opening()}
     session = await Session.open(desk, id, by=actor, **wish)
     await session.import_turns(list(found.turns))
     return _taken(session, found)
