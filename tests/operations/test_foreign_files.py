@@ -174,6 +174,7 @@ def test_prompts_that_no_context_holds_are_named_on_import_and_in_the_turn(tmp_p
             (note,) = taken.warnings
             assert "10,000" in note and "m takes 111,616" in note and "every turn fails" in note
             failed = await session.generate("Hello.")
+            assert failed.failed is not None
             assert (failed.status, failed.failed["code"]) == ("failed", "context_too_long")
             told = failed.failed["message"]
             assert (
