@@ -64,6 +64,40 @@ def test_a_chat_has_other_replies_branches_and_a_state(
     expect(turn).to_contain_text("Hello there.")
 
 
+FAILING = {
+    "profile_id": "logged",
+    "operations": [
+        {
+            "operation_id": "log",
+            "kind": "template",
+            "order": 1,
+            "hooks": ["after_main_llm"],
+            "required": True,
+            "params": {"template": "{{ 1 | divided_by: 0 }}"},
+        }
+    ],
+}
+
+
+def test_a_reply_that_failed_has_the_reason_beside_its_words(
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(lived_in.server.link())
+    hand = Hand(page)
+    profile = hand.post("profiles", body={"profile": FAILING})["ref"]
+    hand.post("sessions", body={"id": "unlogged", "profile": profile})
+    hand.post("sessions", "unlogged", "turns", body={"text": "Hello."})
+    page.goto(f"{lived_in.server.address}/chat/unlogged")
+    turn = page.get_by_role("article", name="Turn 1")
+    expect(turn).to_contain_text("Hello.")
+    expect(turn.get_by_text(re.compile("^failed: required operation 'log'"))).to_be_visible()
+    expect(turn.get_by_text(re.compile("^Operation log: .*divi"))).to_be_visible()
+    shot(page, "failed-turn-dark")
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    expect(turn.get_by_text(re.compile("^Operation log: "))).to_be_visible()
+    shot(page, "failed-turn-light")
+
+
 CARD = {
     "spec": "chara_card_v2",
     "spec_version": "2.0",

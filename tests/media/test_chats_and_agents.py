@@ -86,9 +86,13 @@ def test_the_command_line_shows_files(shell: Shell, provider: Provider) -> None:
     said = shell(
         "chat", "c", "--message", "Look", "--message", "Sure?", "--attach", "a.png", "--attach", "b.pdf"
     )
+    listed = shell("chat", "c", "--message", "/turns")
     solo = shell("do", "Look.", "--workspace", ".", "--solo", "--attach", "a.png", "--run-id", "r1", "--yes")
 
     assert (said.code, solo.code) == (0, 0), said.err + solo.err
+    assert "attached 1: image, image/png, 5 x 5 pixels, " in listed.err
+    assert "attached 2: pdf, application/pdf, " in listed.err
+    assert "b:" not in listed.err + listed.out
     bodies = [one.body for one in provider.server.requests]
     assert sent_parts(bodies[0]) == ["text", "image_url", "file"]
     assert "image_url" in json.dumps(bodies[1]["messages"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,11 @@ from artelier.ports.model import Price
 from artelier.testing import ScriptedModel
 from tests.operations.chats import play
 from tests.operations.profiles import template
+from tests.plugins.conftest import Install, install
+from tests.sandbox.test_pool import children
 from tests.server.routes.served import good, refused, serving
+
+__all__ = ["install"]
 
 SECRET = "CANARY77"
 READS = "ctx.art['x'].value"
@@ -28,6 +36,7 @@ FOLLOWED = "def run(ctx):\n    return {'value': ctx.art['x'].value, 'effects': [
 ASIDE = "{'type': 'prompt.system_update', 'mode': 'append', 'text': ctx.art['x'].value}"
 DECLARED = {"type": "artifact.upsert", "tag": "own", "usage": "internal"}
 KEPT = "{'type': 'artifact.upsert', 'tag': '%s', 'usage': 'internal'}"
+LONG_LOOP: dict[str, Any] = {"timeout_s": 60, "limits": {"time_ms": 10_000}}
 ENDLESS = "{% for i in (1..900000) %}{% for j in (1..900000) %}{{ art.x.value }}{% endfor %}{% endfor %}"
 
 
@@ -116,8 +125,49 @@ WAYS: dict[str, dict[str, Any]] = {
     "timeout/of the model": asked(model="test:late"),
     "not_found": found(documents=["lore/nowhere@1"]),
     "access_denied": found(documents=["secrets/town@1"]),
+    "code_invalid": code(f"def run(ctx):\n    raise ModuleNotFoundError({READS})\n"),
+    "deadline": code(FOREVER, **LONG_LOOP),
+    "sandbox_failed": code(FOREVER, **LONG_LOOP),
+    "unknown_kind": {"kind": "loud", "params": {"text": "x"}},
+    "dependency_failed": {**rendered("x"), "depends_on": ["secret", "broken"], "required": True},
+    "operation_failed/of a plugin": {"kind": "rude", "params": {"effects": []}},
+    "operation_failed/with no words": {"kind": "mute", "params": {"effects": []}},
 }
 """What fails with which code; each has read a secret, or could have."""
+
+PLUGIN = """
+from artelier.operations.kinds import OperationKind, OperationResult
+from artelier.operations.profile.definition import Params
+
+
+class LoudParams(Params):
+    text: str
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise self
+
+
+async def loud(call):
+    return OperationResult(value=call.params.text.upper())
+
+
+async def rude(call):
+    raise ValueError(call.scope.names["art"]["x"]["value"])
+
+
+async def mute(call):
+    raise Mute(call.scope.names["art"]["x"]["value"])
+
+
+LOUD = OperationKind(name="loud", params=LoudParams, run=loud)
+RUDE = OperationKind(name="rude", params=Params, run=rude)
+MUTE = OperationKind(name="mute", params=Params, run=mute)
+"""
+KINDS = {"loud": "acme_kinds:LOUD", "rude": "acme_kinds:RUDE", "mute": "acme_kinds:MUTE"}
+ABORTED = frozenset(("deadline",))
+"""Codes of operations that were stopped with their run."""
 
 
 def profile(failing: dict[str, Any]) -> OperationProfile:
@@ -132,13 +182,12 @@ def profile(failing: dict[str, Any]) -> OperationProfile:
         "depends_on": ["secret"],
         **failing,
     }
+    broken = {**operation, **rendered("{{ art.x.value | divided_by: 0 }}"), "operation_id": "broken"}
+    broken |= {"depends_on": ["secret"], "required": False}
     after = template("waits", "x", order=3, depends_on=["fails"], required=True)
-    return OperationProfile.parse(
-        {
-            "profile_id": "p",
-            "operations": [template("secret", SECRET, tag="x", usage=usage), operation, after],
-        }
-    )
+    before = [template("secret", SECRET, tag="x", usage=usage)]
+    before += [broken] if "broken" in failing.get("depends_on", ()) else []
+    return OperationProfile.parse({"profile_id": "p", "operations": [*before, operation, after]})
 
 
 def answer(request: ModelRequest) -> str:
@@ -164,24 +213,48 @@ def models() -> dict[str, ScriptedModel]:
     }
 
 
-def prepared(folder: Path) -> Kernel:
-    return Kernel.open(folder / "state.db", models=models(), tools=[search_town], environ={})
+def prepared(folder: Path, *, plugins: tuple[str, ...] = ()) -> Kernel:
+    return Kernel.open(
+        folder / "state.db", models=models(), tools=[search_town], environ={}, plugins=list(plugins)
+    )
+
+
+async def kill_workers(before: set[int]) -> None:
+    """End the sandbox's processes once there are any, as a machine short of memory does."""
+    while not (workers := children() - before):
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)  # until the code is at work
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_author_is_told_everything_and_others_no_secret(way: str, tmp_path: Path) -> None:
+def test_the_author_is_told_everything_and_others_no_secret(
+    way: str, tmp_path: Path, install: Install
+) -> None:
+    install("acme-kinds", {"artelier.operation_kinds": KINDS}, {"acme_kinds": PLUGIN})
+    # One kernel of this process is allowed the plugin, so that profiles may name its kinds.
+    Kernel.open(":memory:", environ={}, plugins=["acme-kinds"]).close()
+
     async def run() -> None:
-        with prepared(tmp_path) as kernel:
+        before = children()
+        with prepared(tmp_path, plugins=() if way == "unknown_kind" else ("acme-kinds",)) as kernel:
             owner = kernel.for_tenant().as_principal("user:other").artifacts
             await owner.write("secrets/town", content="private", kind="document", access="private")
             session = await Session.open(kernel, "c", model="m", profile=profile(WAYS[way]))
+            if way == "deadline":
+                await session.change(deadline_s=4)
+            killer = asyncio.create_task(kill_workers(before)) if way == "sandbox_failed" else None
             result = await session.generate("hello")
-            assert result.operations["fails"] == "error"
+            if killer is not None:
+                await killer
+            code = way.partition("/")[0]
+            assert result.operations["fails"] == ("aborted" if code in ABORTED else "error")
             shown = await session.show(result.run_id)
             told = json.dumps(shown, default=str)
             assert SECRET not in told
             (public,) = [one for one in shown["operations"] if one["operation_id"] == "fails"]
-            code = way.partition("/")[0]
             assert public.get("code") == code, public
             inner = await session.show(result.run_id, internal=True)
             (own,) = [one for one in inner["operations"] if one["operation_id"] == "fails"]

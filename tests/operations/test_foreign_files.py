@@ -158,6 +158,36 @@ def test_a_card_with_more_greetings_than_a_turn_has_variants_is_taken_and_says_s
     play(run())
 
 
+def test_prompts_that_no_context_holds_are_named_on_import_and_in_the_turn(tmp_path: Path) -> None:
+    prompts = [
+        {
+            "identifier": f"p{number}",
+            "content": f"Rule {number}: always write in the manner of number {number}.",
+        }
+        for number in range(10_000)
+    ]
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(_json({"prompts": prompts}), name="huge.json")
+            (note,) = taken.warnings
+            assert "10,000" in note and "m takes 111,616" in note and "every turn fails" in note
+            failed = await session.generate("Hello.")
+            assert failed.failed is not None
+            assert (failed.status, failed.failed["code"]) == ("failed", "context_too_long")
+            told = failed.failed["message"]
+            assert (
+                "the longest: system with about 1" in told and "111,616" in told and "Shorten system" in told
+            )
+            await session.change(system="Be brief.")
+            assert (await session.generate("Hello.")).status == "completed"
+            fits = await session.import_file(_json({"prompts": prompts[:100]}), name="small.json")
+            assert not fits.warnings
+
+    play(run())
+
+
 def test_a_second_character_replaces_the_first_or_makes_a_group(tmp_path: Path) -> None:
     def card(name: str, **more: Any) -> bytes:
         return _json({"spec": "chara_card_v2", "data": {"name": name, "first_mes": "Hi", **more}})

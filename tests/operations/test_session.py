@@ -238,6 +238,8 @@ async def _blocked(session: Session) -> None:
     again = await session.regenerate()
     assert (again.status, again.turn, again.variant) == ("failed", 1, 0)
     assert [(turn.user, turn.variants) for turn in await session.turns()] == [("a", ())]
+    with pytest.raises(NotFound, match="it was asked, and has no reply yet"):
+        await session.select_variant(1, 1)
 
 
 test_what_fails_before_the_barrier_leaves_the_words_alone = session_test(

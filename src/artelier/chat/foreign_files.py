@@ -93,12 +93,12 @@ class ForeignFile:
 
 
 async def read_foreign_file(
-    desk: TenantScope, source: Source, *, name: str, by: str, user: str
+    desk: TenantScope, source: Source, *, name: str, by: str, user: str, model: str
 ) -> ForeignFile:
     """Return what a file holds. Characters, lorebooks and personas are stored in the name of `by`.
 
     `desk` is the kernel bound to a tenant. `name` is what the file is called; `user` what greetings call the
-    person. Cost: O(size of the file), in a thread.
+    person, and `model` is the chat's. Cost: O(size of the file), in a thread.
     Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`.
     """
     content = await asyncio.to_thread(source_bytes, source, limit_bytes=FILE_BYTES_MAX)
@@ -123,7 +123,9 @@ async def read_foreign_file(
         preset = await asyncio.to_thread(read_preset, content, name=stem)
         texts = {"system": preset.system, "note": dict(preset.note)}
         own: dict[str, Any] = {**preset.params, **{key: value for key, value in texts.items() if value}}
-        return ForeignFile(kind=kind, name=preset.name, settings=own, warnings=preset.warnings)
+        too_long = preset.size_warnings(model, desk.services.window_of(model))
+        warnings = (*too_long, *preset.warnings)
+        return ForeignFile(kind=kind, name=preset.name, settings=own, warnings=warnings)
     return _of_chat(await asyncio.to_thread(parse_chat, content))
 
 

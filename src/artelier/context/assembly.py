@@ -106,6 +106,8 @@ class Section:
 MARKS_TOKENS = 16
 """What the marks around a fenced text may take."""
 
+NAMED_MAX = 3
+"""Number of sections that an error names."""
 CUT_TOKENS_MIN = 32
 """A remainder below this tells nothing: such a section is left out instead."""
 
@@ -184,11 +186,14 @@ def _within_budget(
             why = DroppedRecord(tag=fitted.section.tag, why="over_budget", tokens=fitted.tokens)
             dropped.append(why)
     if over > 0:
+        pinned = [fitted for fitted in kept if fitted.section.pinned]
+        longest = sorted(pinned, key=lambda fitted: -fitted.tokens)[:NAMED_MAX]
+        named = ", ".join(f"{one.section.tag} with about {one.tokens:,}" for one in longest)
         raise ContextTooLong(
-            "the pinned sections do not fit",
-            expected=f"at most {budget_tokens} tokens",
-            got=f"about {budget_tokens + over} tokens",
-            hint="Shorten what is pinned, or take a model with a larger window.",
+            "the parts of the prompt that are never cut do not fit",
+            expected=f"at most {budget_tokens:,} tokens",
+            got=f"about {budget_tokens + over:,} tokens; the longest: {named}",
+            hint=f"Shorten {longest[0].section.tag}, or take a model with a larger context.",
         )
     return [fitted for fitted in slots if fitted is not None]
 

@@ -134,8 +134,8 @@ def has_media(message: ChatMessage) -> bool:
     return not isinstance(message.content, str) and any(part.type == MEDIA for part in message.content)
 
 
-def media_line(medium: Medium) -> str:
-    """Return a medium in one line for people, such as `(image/png, 640 x 480 pixels, 9,120 bytes, b:...)`."""
+def media_facts(medium: Medium) -> str:
+    """Return what a medium is, for people, such as `image/png, 640 x 480 pixels, 9,120 bytes`."""
     facts = [medium.media_type]
     if medium.pixels is not None:
         facts.append(f"{medium.pixels[0]} x {medium.pixels[1]} pixels")
@@ -143,7 +143,12 @@ def media_line(medium: Medium) -> str:
         facts.append("1 page" if medium.pages == 1 else f"{medium.pages} pages")
     if medium.seconds is not None:
         facts.append(f"{medium.seconds} s")
-    return f"({', '.join(facts)}, {medium.size_bytes:,} bytes, {medium.blob})"
+    return f"{', '.join(facts)}, {medium.size_bytes:,} bytes"
+
+
+def media_line(medium: Medium) -> str:
+    """Return a medium in one line with its reference, such as `(image/png, 9,120 bytes, b:...)`."""
+    return f"({media_facts(medium)}, {medium.blob})"
 
 
 def media_in(messages: Iterable[ChatMessage]) -> Iterator[Medium]:

@@ -95,6 +95,10 @@ def published_price(found: ModelInfo, *, at_us: int) -> ModelPrice:
 # The number of tokens a model can read, and the number it should be allowed to write.
 
 
+PROMPT_TOKENS_MIN = 256
+"""Room for a prompt, however long an answer is asked for."""
+
+
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a model, in tokens."""
 
@@ -105,6 +109,10 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     limits of money or tokens cannot pay for asks for less."""
     is_assumed: bool = False
     """True if nobody says how much the model can write: a cut answer is then asked for once more."""
+
+    def prompt_tokens_max(self, max_output_tokens: int | None) -> int:
+        """Return the room for a prompt beside an answer of `max_output_tokens`, or of the usual length."""
+        return max(PROMPT_TOKENS_MIN, self.context_tokens - (max_output_tokens or self.max_output_tokens))
 
 
 class PartialWindow(msgspec.Struct, frozen=True, kw_only=True):

@@ -101,6 +101,12 @@ function ending(turn: Turn): string {
   return why === undefined ? "" : `: ${why}`;
 }
 
+/** The operation that ended a turn, in its words; "" if none did. One that is not required ends no turn. */
+export function failedOperation(turn: Turn): string {
+  const one = turn.operations.find(({ status, required }) => status === "error" && required);
+  return one === undefined ? "" : `Operation ${one.id}: ${one.message || one.code || "no message"}`;
+}
+
 /** How a variant ended, where that needs a word; "" where all is well. */
 export function endWords(status: string, finishReason: string): string {
   if (status === "running" || (status === "done" && finishReason !== "deadline")) return "";

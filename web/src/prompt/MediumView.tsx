@@ -2,6 +2,8 @@ import { counted } from "@/projection/counted";
 import { whole } from "@/ui/amounts";
 
 interface MediumViewProps {
+  /** Where it stands, such as "attached to turn 1": nobody knows what is to be seen in it. */
+  readonly place: string;
   /** The address of its bytes. */
   readonly source: string;
   readonly mediaType: string;
@@ -18,7 +20,7 @@ const NOUNS: Readonly<Record<string, string>> = {
 };
 
 /** What a message showed the model beside words: an image as a picture, a sound or a PDF to download. */
-export function MediumView({ source, mediaType, sizeBytes, pages }: MediumViewProps) {
+export function MediumView({ place, source, mediaType, sizeBytes, pages }: MediumViewProps) {
   const kind = mediaType.split("/", 1)[0] ?? "";
   const facts = [mediaType, pages === null ? "" : counted(pages, "page"), `${whole(sizeBytes)} bytes`];
   const words = `${NOUNS[kind] ?? "File"} (${facts.filter(Boolean).join(", ")})`;
@@ -27,7 +29,7 @@ export function MediumView({ source, mediaType, sizeBytes, pages }: MediumViewPr
       {kind === "image" && (
         <img
           src={source}
-          alt={`${words}, as the model was sent it`}
+          alt={`Image ${place}`}
           loading="lazy"
           className="max-h-80 max-w-full rounded-control object-contain"
         />

@@ -90,7 +90,7 @@ async def node_at(store: Store, chat: int, head: int, number: int) -> Node:
 
 
 async def variant_row(store: Store, node: Node, variant: int) -> Node:
-    """Another variant of a node's turn. Errors: `NotFound` that says how many there are."""
+    """Another variant of a node's turn. Errors: `NotFound` that says how many there are, or that none is."""
     rows = await store.query(
         f"{SELECT} WHERE n.chat = ? AND n.turn = ? AND n.variant = ? AND n.variant > 0 AND n.deleted = 0",
         (node.chat, node.turn, variant),
@@ -99,6 +99,11 @@ async def variant_row(store: Store, node: Node, variant: int) -> Node:
         known = await store.query(
             "SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?", (node.chat, node.turn)
         )
+        if not known[0][0]:
+            raise NotFound(
+                f"turn {node.number} has no variant {variant}: it was asked, and has no reply yet",
+                hint="Wait for its run, resume it, or regenerate the turn.",
+            )
         raise NotFound(f"turn {node.number} has no variant {variant}", expected=f"1 to {known[0][0]}")
     return node_of(rows[0])
 

@@ -310,7 +310,9 @@ class Session(ChatTurns):
         now = await self.settings()
         called = name or ("" if isinstance(source, bytes | bytearray) else str(source))
         user = str(now.user.get("name") or "User")
-        found = await read_foreign_file(self.desk, source, name=called, by=now.principal, user=user)
+        found = await read_foreign_file(
+            self.desk, source, name=called, by=now.principal, user=user, model=now.model
+        )
         if changes := found.changes(now, as_member=as_member):
             await self.change(**changes)
         turns = list(found.turns)

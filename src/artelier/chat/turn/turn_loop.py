@@ -67,7 +67,6 @@ from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 
 CONVERSATION = "chat"
-PROMPT_TOKENS_MIN = 256
 
 
 class TurnFailure(Exception):
@@ -286,8 +285,7 @@ class TurnParts:
             sections = await self._sections(state)
             core, job = self.run.core, self.job
             window = core.services.window_of(job.model)
-            reserved = int(job.params.get("max_output_tokens") or window.max_output_tokens)
-            budget = max(PROMPT_TOKENS_MIN, window.context_tokens - reserved)
+            budget = window.prompt_tokens_max(job.params.get("max_output_tokens"))
             return assemble(sections, budget_tokens=budget)
         except (InclusionFailed, ContextTooLong) as error:
             raise TurnFailure("main_llm", code=error.code, message=str(error)) from None

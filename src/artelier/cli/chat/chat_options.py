@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.chat import Session
     from artelier.chat.chat_interchange import TakenChat
+    from artelier.chat.session.settings import StoredChatSettings
     from artelier.kernel.tenants.registry import TenantScope
 
 NONE = "none"
@@ -72,11 +73,11 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
     imported = None if wish.file is None else parse_chat(wish.file)
     asked = await _people(call, desk, wish, imported if is_new else None, is_new=is_new)
     if wish.lorebooks:
-        known = () if is_new else await _known_books(desk, wish)
+        known = () if is_new else (await _settings_of(desk, wish)).lorebooks
         asked["lorebooks"] = await _books(call, desk, wish, known)
     if wish.profile is not None:
         asked["profile"] = await wished_profile(call, desk, wish.profile)
-    asked |= _preset(call, wish)
+    asked |= await _preset(call, desk, wish, is_new=is_new)
     if wish.system is not None:
         asked["system"] = wish.system
     if wish.speaks is not None:
@@ -100,14 +101,15 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
     return session, is_new
 
 
-def _preset(call: CliCall, wish: ChatOptions) -> dict[str, Any]:
+async def _preset(call: CliCall, desk: TenantScope, wish: ChatOptions, *, is_new: bool) -> dict[str, Any]:
     """Return what a preset says to the chat; `--param` and `--system` stand over it."""
     if wish.preset is None:
         return {}
     from artelier.operations.lore.presets import read_preset
 
     preset = read_preset(wish.preset)
-    warn(call.screen, preset.warnings)
+    model = wish.model or (call.settings.model if is_new else (await _settings_of(desk, wish)).model)
+    warn(call.screen, (*preset.size_warnings(model, desk.services.window_of(model)), *preset.warnings))
     texts: dict[str, Any] = {"system": preset.system, "note": dict(preset.note)}
     return {**preset.params, **{name: value for name, value in texts.items() if value}}
 
@@ -155,7 +157,9 @@ async def _people(
         asked["user"] = wish.user
     user = ""
     if any(map(is_file, wish.chars)):  # what was erased of a chat does not keep it from being looked at
-        named = asked.get("user") or ("User" if is_new else await _user_of(desk, wish))
+        named = asked.get("user") or (
+            "User" if is_new else (await _settings_of(desk, wish)).user.get("name") or "User"
+        )
         user = named if isinstance(named, str) else str(named["name"])
     chars: list[str | dict[str, Any]] = []
     for wished in wish.chars:
@@ -174,17 +178,10 @@ async def _people(
     return asked
 
 
-async def _user_of(desk: TenantScope, wish: ChatOptions) -> str:
+async def _settings_of(desk: TenantScope, wish: ChatOptions) -> StoredChatSettings:
     from artelier.chat.session.chat_reader import ChatReader
 
-    settings = await ChatReader(desk, wish.chat, branch=wish.branch).settings()
-    return str(settings.user.get("name") or "User")
-
-
-async def _known_books(desk: TenantScope, wish: ChatOptions) -> tuple[str, ...]:
-    from artelier.chat.session.chat_reader import ChatReader
-
-    return (await ChatReader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
+    return await ChatReader(desk, wish.chat, branch=wish.branch).settings()
 
 
 async def _books(call: CliCall, desk: TenantScope, wish: ChatOptions, known: tuple[str, ...]) -> list[str]:

@@ -15,7 +15,7 @@ from artelier.cli import display
 from artelier.cli.chat.chat_options import COMMANDS, number, slash
 from artelier.errors import ArtelierError, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.money import format_usd
-from artelier.ports.media import media_line
+from artelier.ports.media import media_facts
 
 if TYPE_CHECKING:
     from artelier.chat import Turn
@@ -124,8 +124,8 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     reply_hidden = any(one.is_hidden for one in turn.variants if one.number == turn.selected)
     if said:
         talk.screen.line(f"> {said}{' (hidden)' if turn.is_hidden else ''}", "bold")
-    for medium in turn.media:
-        talk.screen.note(f"attached: {media_line(medium)}", "dim")
+    for position, medium in enumerate(turn.media, 1):
+        talk.screen.note(f"attached {position}: {medium.kind}, {media_facts(medium)}", "dim")
     if thoughts := _thoughts(turn):
         words = display.count(len(thoughts.split()), "word")
         talk.screen.note(f"thought: {words}; /reasoning {turn.number} shows them", "dim")

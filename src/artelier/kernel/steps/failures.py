@@ -103,7 +103,11 @@ def verdict_on(core: RunCore, error: BaseException | None) -> BaseException | No
 
 def words(error: BaseException) -> str:
     """The text of an error as it can be stored: bounded, and valid UTF-8 (file names may not be)."""
-    return str(error)[:4000].encode("utf-8", "replace").decode()
+    try:
+        text = str(error)
+    except Exception:  # of a class of somebody else's, which cannot say it
+        text = type(error).__name__
+    return text[:4000].encode("utf-8", "replace").decode()
 
 
 def code_of(error: BaseException) -> str:

@@ -36,6 +36,7 @@ from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.missions import events as ev
 from artelier.missions.definition import AgentContent, TaskContent, check_name, validate_form
 from artelier.missions.events import TaskEnded
+from artelier.tokens.model_info import PROMPT_TOKENS_MIN
 
 STUCK_AFTER = 2
 """Equal decisions without new evidence before a third that end a task."""
@@ -318,7 +319,6 @@ def _key(ended: Ended, number: int) -> str:
 LOOP = "task"
 """Name of this loop in `run.started`."""
 
-PROMPT_TOKENS_MIN = 256
 
 RULES_HARD, RULES_ADVISE, RULES_HEED = 1, 2, 3
 """What rules about words are: faults that nobody overrules, as in runs that do not say; or advice. Under the

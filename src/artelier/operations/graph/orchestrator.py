@@ -17,6 +17,7 @@ from typing import Any, NoReturn, cast
 
 from artelier.errors import ArtelierError, Conflict, CorruptStore, Flow, RunStopped, StoreUnavailable
 from artelier.kernel import Run
+from artelier.kernel.steps.failures import words
 from artelier.log import Blob
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_inclusion import unseen
@@ -223,11 +224,19 @@ class Hooked:
         import msgspec
 
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
-            blobs: list[Blob] = []
-            details = None
-            if event.reason == "guard_not_matched" or event.code or event.reason == "dependency_failed":
-                details, blobs = self._run.core.keep_json(self._describe_conditions(slot, outcomes))
-            return msgspec.structs.replace(event, key=full, details=details), blobs
+            core, blobs = self._run.core, list[Blob]()
+            kept: dict[str, str] = {}
+
+            def keep(field: str, value: object) -> None:
+                kept[field], more = core.keep_json(value)
+                blobs.extend(more)
+
+            if event.reason in ("guard_not_matched", "dependency_failed") or event.code:
+                keep("details", self._describe_conditions(slot, outcomes))
+            if event.code:
+                keep("message", _missing_words(slot, outcomes))
+                keep("scope", _bounded_scope(self._scope(slot, outcomes)))
+            return msgspec.structs.replace(event, key=full, **kept), blobs
 
         finished = await self._run.receipt(ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}")
         return await outcome_of(self._run, slot, finished)
@@ -327,11 +336,14 @@ class Hooked:
         core = self._run.core
         code = str(getattr(error, "code", "")) if isinstance(error, ArtelierError) else ""
         aborted = code == "deadline"
-        message = str(error) if isinstance(error, ArtelierError) else type(error).__name__
+        is_ours = isinstance(error, ArtelierError)
+        message = str(error) if is_ours else f"{type(error).__name__}: {words(error)}"
         is_told = code in PLAIN_CODES or _sees_nothing_hidden(scope)
-        ref, blobs = core.keep_json(_clean(message) if is_told else WITHHELD)
+        # The words of a plugin's own exception are its author's: nobody checked what they quote.
+        public = (message if is_ours else type(error).__name__) if is_told else WITHHELD
+        ref, blobs = core.keep_json(_clean(public))
         withheld = None
-        if not is_told:
+        if public != message:
             withheld, more = core.keep_json(_clean(message))
             blobs = [*blobs, *more]
         seen, more = core.keep_json(_bounded_scope(scope))
@@ -534,6 +546,16 @@ def fault_of(outcome: OperationOutcome) -> tuple[str, str]:
     """Code and message of what `not_done` has found."""
     code = outcome.code or outcome.reason or outcome.status
     return code, f"required operation {outcome.slot.id!r} is {outcome.status} ({code})"
+
+
+def _missing_words(slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> str:
+    """Return why a required operation was not started."""
+    failed = [
+        f"{id_!r} is {one.status} ({one.code or one.reason or one.status})"
+        for id_ in slot.operation.depends_on
+        if (one := outcomes[id_]).status != "done"
+    ]
+    return f"what it depends on was not done: {', '.join(failed)}"[:MESSAGE_CHARS_MAX]
 
 
 def _ancestors(slots: Sequence[Slot]) -> dict[str, tuple[str, ...]]:

@@ -25,6 +25,7 @@ from artelier.operations.lore.untrusted_files import (
     source_bytes,
 )
 from artelier.ports.model_params import EFFORTS, check_params
+from artelier.tokens import Window, estimate_tokens
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
@@ -90,8 +91,22 @@ class Preset:
     """Its prompts before the conversation, in their order; empty if it has none."""
     note: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`{prompt, depth, role}` of its prompts after the conversation; empty for none."""
+    prompts: int = 0
+    """How many prompts of the file stand in `system` and `note`."""
     warnings: tuple[str, ...]
     """What was changed or left out."""
+
+    def size_warnings(self, model: str, window: Window) -> tuple[str, ...]:
+        """Return a note for each way in which the prompts alone are too long for a model."""
+        text = f"{self.system}{self.note.get('prompt') or ''}"
+        tokens, room = estimate_tokens(text), window.prompt_tokens_max(self.params.get("max_output_tokens"))
+        if tokens <= room:
+            return ()
+        return (
+            f"prompts: {self.prompts:,} with {len(text):,} characters are about {tokens:,} tokens,"
+            f" and {model} takes {room:,}: every turn fails until you shorten them or take a model"
+            " with a larger context",
+        )
 
 
 def read_preset(source: Source, *, name: str = "") -> Preset:
@@ -117,7 +132,14 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
         )
     if after:
         note = {"prompt": "\n\n".join(after), "depth": 0, "role": "system"}
-    return Preset(name=called, params=params, system="\n\n".join(before), note=note, warnings=notes.warnings)
+    return Preset(
+        name=called,
+        params=params,
+        system="\n\n".join(before),
+        note=note,
+        prompts=len(before) + (len(after) or bool(note)),
+        warnings=notes.warnings,
+    )
 
 
 def _params(given: Mapping[str, Any], notes: FileProblems) -> dict[str, Any]:
@@ -267,6 +289,7 @@ def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> P
         params={"stop": [stop]} if isinstance(stop, str) and stop else {},
         system=text if isinstance(text, str) else "",
         note={"prompt": after, "depth": 0, "role": "system"} if is_note else {},
+        prompts=2 if is_note else 1,
         warnings=notes.warnings,
     )
 

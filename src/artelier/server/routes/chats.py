@@ -402,7 +402,7 @@ async def begin_with_file(
 ) -> wire.ForeignFileTaken:
     """Begin a chat with a file of another program: a card, a lorebook, a persona, a preset, or turns."""
     content = await request.body()
-    found = await read_foreign_file(desk, content, name=name, by=actor, user="User")
+    found = await read_foreign_file(desk, content, name=name, by=actor, user="User", model=setup.model)
     id = f"chat-{fresh_secret(4).hex()}"
     wish = {"model": setup.model, **found.opening()}
     session = await Session.open(desk, id, by=actor, **wish)

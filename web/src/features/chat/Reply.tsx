@@ -1,10 +1,11 @@
-import { endWords, turnWords } from "@/projection/turnWords";
+import { turnWords } from "@/projection/turnWords";
 import { TONE_OF } from "@/shell/meaning";
 import { Pill, Status } from "@/ui/Badge";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { moment } from "@/ui/time";
 import type { Place, Variant } from "./api";
 import type { LiveRun, ShownReply } from "./liveReply";
+import { ReplyEnd } from "./ReplyEnd";
 import { Waiting } from "./Waiting";
 
 interface ReplyProps {
@@ -21,7 +22,6 @@ export function Reply({ name, portrait, shown, live, place }: ReplyProps) {
   const { variant, writing, thinking, isWriting } = shown;
   if (variant === undefined && live === null) return null;
   const progress = live === null ? null : turnWords(live.turn);
-  const ending = variant === undefined ? "" : endWords(variant.status, variant.finish_reason);
   return (
     <div className="px-3">
       <p className="flex items-center justify-between gap-2 text-12">
@@ -46,11 +46,7 @@ export function Reply({ name, portrait, shown, live, place }: ReplyProps) {
           )}
         </p>
       )}
-      {ending !== "" && (
-        <p className="mt-1 text-12">
-          <Status tone={variant?.status === "failed" ? "bad" : "warn"}>{ending}</Status>
-        </p>
-      )}
+      {variant !== undefined && <ReplyEnd variant={variant} place={place} />}
       {progress !== null && (
         <div role="status" className="mt-1 flex flex-col items-start gap-1.5 text-12">
           <Status tone={TONE_OF[progress.meaning]}>{progress.word}</Status>

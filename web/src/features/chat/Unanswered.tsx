@@ -2,7 +2,7 @@ import { ActionButton } from "@/shell/ActionButton";
 import { useAttempt } from "@/shell/useAttempt";
 import { useMayAct } from "@/shell/useMayAct";
 import { WarnIcon } from "@/ui/icons/icons";
-import { turnWords } from "@/projection/turnWords";
+import { failedOperation, turnWords } from "@/projection/turnWords";
 import { type Chat, type ChatTurn, currentBranch, goOn, regenerate } from "./api";
 import { useAsked } from "./useAsked";
 import { useRunTurn } from "./useRunTurn";
@@ -25,7 +25,7 @@ export function Unanswered({ chat, last }: UnansweredProps) {
   const hasReply = last?.variants.some((one) => one.run_id === run) ?? false;
   if (!isFailed || hasReply || (branch.status === "cancelled" && last?.selected !== 0)) return null;
   const why = found.data === undefined ? branch.status : turnWords(found.data).word;
-  const operation = found.data?.operations.find((one) => one.status === "error");
+  const operation = found.data === undefined ? "" : failedOperation(found.data);
   const again = () => (trigger === "continue" ? goOn(place) : regenerate(place));
   return (
     <div
@@ -39,11 +39,7 @@ export function Unanswered({ chat, last }: UnansweredProps) {
         <p className="break-words">
           {trigger === "continue" ? "The reply was not continued" : "There is no reply"}: {why}
         </p>
-        {operation !== undefined && (
-          <p className="text-12 break-words text-ink-2">
-            Operation {operation.id}: {operation.message || operation.code}
-          </p>
-        )}
+        {operation !== "" && <p className="text-12 break-words text-ink-2">{operation}</p>}
       </div>
       <ActionButton
         label="Try again"

@@ -46,6 +46,7 @@ export function Words({ name, place, turn }: WordsProps) {
       {turn.media.map((one, index) => (
         <MediumView
           key={index}
+          place={`${index + 1} of ${turn.media.length} attached to turn ${turn.number}${excerpt(words)}`}
           source={mediumAddress(place, turn.number, index + 1)}
           mediaType={one.media_type}
           sizeBytes={one.size_bytes}
@@ -54,6 +55,16 @@ export function Words({ name, place, turn }: WordsProps) {
       ))}
     </div>
   );
+}
+
+const EXCERPT_CHARS_MAX = 80;
+
+function excerpt(words: string): string {
+  const chars = [...words];
+  if (chars.length === 0) return "";
+  return chars.length <= EXCERPT_CHARS_MAX
+    ? `: ${words}`
+    : `: ${chars.slice(0, EXCERPT_CHARS_MAX).join("")} …`;
 }
 
 function Chip({ attachment }: { readonly attachment: Attachment }) {

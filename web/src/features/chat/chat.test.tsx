@@ -97,10 +97,12 @@ const CHAT: Chat = {
 
 let chat: Chat = CHAT;
 let asked: string[] = [];
+let events: unknown[] = [];
 
 beforeEach(() => {
   chat = CHAT;
   asked = [];
+  events = [];
   queryClient.clear();
   sessionStorage.clear();
   resetUi({ me: ME, session: "signed_in", live: "live" });
@@ -110,7 +112,7 @@ beforeEach(() => {
     const isChat = init.method === "GET" && /\/sessions\/tavern\?/.test(url);
     const draft = { text: "I open the door.", run_id: "tavern/draft-000001", cost_microusd: 0 };
     if (url.endsWith("/impersonate")) return Promise.resolve(new Response(JSON.stringify(draft)));
-    const body = isChat ? chat : url.includes("/events") ? { items: [], next: null } : chat;
+    const body = isChat ? chat : url.includes("/events") ? { items: events, next: null } : chat;
     return Promise.resolve(new Response(JSON.stringify(body)));
   });
 });
@@ -192,7 +194,7 @@ test("what went with words is shown, wherever it was attached: pictures to see, 
   chat = { ...CHAT, turns: [{ ...turn!, media }] };
   await show();
   const shown = screen.getByRole("article", { name: "Turn 1" });
-  const picture = within(shown).getByRole("img", { name: /^Image \(image\/png, 9,120 bytes\)/ });
+  const picture = within(shown).getByRole("img", { name: "Image 1 of 2 attached to turn 1: Hello" });
   const address = "/api/v1/sessions/tavern/turns/1/media/";
   expect(picture.getAttribute("src")).toBe(`${address}1?branch=main`);
   const links = within(shown).getAllByRole("link", { name: "Download" });
@@ -275,6 +277,31 @@ test("a turn that failed says why and is tried again with the same words", async
   expect((await screen.findByText(/There is no reply/)).textContent).toContain("There is no reply");
   await userEvent.click(screen.getByRole("button", { name: "Try again" }));
   expect(asked).toEqual(['/regenerate {"branch":"main"}']);
+});
+
+test("a reply that failed has the reason beside the words, and names the operation that ended it", async () => {
+  const [turn] = CHAT.turns;
+  const failed = { ...reply(1, "Well", "tavern/r000001"), status: "failed" };
+  chat = { ...CHAT, turns: [{ ...turn!, selected: 1, variants: [failed] }] };
+  const plan = ["mood", "log"].map((operation_id) => ({
+    operation_id,
+    hook: "after_main_llm",
+    kind: "template",
+    required: operation_id === "log",
+  }));
+  const end = { type: "operation.finished", hook: "after_main_llm", status: "error", at_us: 2 };
+  events = [
+    { seq: 1, type: "run.phase_changed", at_us: 1, phase: "after_main_llm", plan },
+    { ...end, seq: 2, operation_id: "mood", message: "not what ended it" },
+    { ...end, seq: 3, operation_id: "log", code: "template_error", message: "divided by zero" },
+    { seq: 4, type: "run.finished", at_us: 3, status: "failed", message: "the log is required" },
+  ];
+  await show();
+  const shown = within(screen.getByRole("article", { name: "Turn 1" }));
+  expect(await shown.findByText("failed: the log is required")).toBeTruthy();
+  expect(shown.getByText("Operation log: divided by zero")).toBeTruthy();
+  expect(shown.queryByText(/not what ended it/)).toBeNull();
+  await expectAccessible();
 });
 
 test("each edit of a message is one request, and what stays is said before", async () => {
