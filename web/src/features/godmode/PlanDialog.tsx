@@ -80,7 +80,7 @@ interface EditorProps {
 }
 
 function Editor({ mission, initial, onClose }: EditorProps) {
-  const { draft, kept, isChanged, change, reset, forget } = useKeptDraft(mission.id, initial);
+  const { draft, kept, isChanged, change, reset, close, forget } = useKeptDraft(mission.id, initial);
   const ground = useRef<HTMLDivElement>(null);
   const onDone = () => {
     forget();
@@ -91,7 +91,10 @@ function Editor({ mission, initial, onClose }: EditorProps) {
     <Dialog
       title="Plan"
       width="wide"
-      onClose={onClose}
+      onClose={() => {
+        close();
+        onClose();
+      }}
       footer={
         <>
           <p className="mr-auto self-center text-12 text-ink-2">

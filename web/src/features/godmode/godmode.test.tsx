@@ -330,15 +330,16 @@ test("a line of the graph is a dependency, and none leads to where it began", ()
 });
 
 /** As a reload does: the page begins anew, and the person goes to the plan again. */
-async function reopened(at_us = 1) {
+async function reopened(at_us = 1, plan = "m1") {
   cleanup();
   queryClient.clear();
-  act(() => setUi({ plan: "m1" }));
+  act(() => setUi({ plan: "" }));
   if (at_us > 1) {
     const again = new History().add("run:m1", "mission.planned", { key: "planned", calls: 3, cost: 1 });
     act(() => eventLog.append(again.events.map((one) => ({ ...one, position: 90, at_us }))));
   }
   show();
+  act(() => setUi((state) => ({ plan: state.plan || plan })));
   await screen.findByText(/calls of models/);
   return screen.getByRole("dialog", { name: "Plan" });
 }
@@ -352,13 +353,23 @@ describe("a plan that is being edited", () => {
   test("is as it was after a reload, says so, and can be taken as it was proposed", async () => {
     const { user, dialog } = await openDialog();
     await user.type(nameOf(dialog), " Ada");
-    const again = await reopened();
+    const again = await reopened(1, "");
     expect(nameOf(again).value).toBe("Analyst Ada");
     expect(within(again).getByRole("status").textContent).toMatch(/shown with your changes/);
     await expectAccessible();
     await user.click(within(again).getByRole("button", { name: "Take it as proposed" }));
     expect(nameOf(again).value).toBe("Analyst");
     expect(within(await reopened()).queryByRole("status")).toBeNull();
+  });
+
+  test("stays closed after a reload where it was closed, with the changes in it", async () => {
+    const { user, dialog } = await openDialog();
+    await user.type(nameOf(dialog), " Ada");
+    await user.click(within(dialog).getByRole("button", { name: "Close" }));
+    cleanup();
+    show();
+    expect(useUi.getState().plan).toBe("");
+    expect(nameOf(await reopened()).value).toBe("Analyst Ada");
   });
 
   test("is gone where the plan was made anew, and the page says so, once", async () => {

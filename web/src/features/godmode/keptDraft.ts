@@ -27,14 +27,32 @@ export function useKeptDraft(mission: string, proposed: Draft) {
   const isChanged = JSON.stringify(draft) !== JSON.stringify(proposed);
   const change = (next: Draft) => {
     setFound({ kept, draft: next });
-    write(place, proposed, next);
+    write(place, proposed, next, true);
   };
   /** Takes the plan as it was proposed. */
   const reset = () => {
     setFound({ kept: "nothing", draft: proposed });
     forget(place);
   };
-  return { draft, kept, isChanged, change, reset, forget: () => forget(place) };
+  /** The changes stay for the next look; a reload does not open the plan again. */
+  const close = () => write(place, proposed, draft, false);
+  return { draft, kept, isChanged, change, reset, close, forget: () => forget(place) };
+}
+
+/** The goal whose plan somebody was editing when the page was reloaded, by a person or by itself; "" for none. */
+export function editedGoal(user: string, tenant: string): string {
+  try {
+    for (const [key, value] of Object.entries(sessionStorage) as [string, string][]) {
+      if (!key.startsWith(PREFIX)) continue;
+      const [ofUser, ofTenant, mission] = JSON.parse(key.slice(PREFIX.length)) as unknown[];
+      const { isOpen } = JSON.parse(value) as { readonly isOpen?: unknown };
+      if (ofUser === user && ofTenant === tenant && isOpen === true && typeof mission === "string")
+        return mission;
+    }
+  } catch {
+    // What is kept in another form opens nothing.
+  }
+  return "";
 }
 
 function read(place: Place, proposed: Draft): Found {
@@ -52,11 +70,11 @@ function read(place: Place, proposed: Draft): Found {
   }
 }
 
-function write(place: Place, proposed: Draft, draft: Draft): void {
+function write(place: Place, proposed: Draft, draft: Draft, isOpen: boolean): void {
   const base = JSON.stringify(proposed);
   try {
     if (JSON.stringify(draft) === base) sessionStorage.removeItem(slot(place));
-    else sessionStorage.setItem(slot(place), JSON.stringify({ base, draft }));
+    else sessionStorage.setItem(slot(place), JSON.stringify({ base, draft, isOpen }));
   } catch {
     // A browser that keeps nothing loses the changes with the page.
   }
