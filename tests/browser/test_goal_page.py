@@ -9,13 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from artelier import Kernel, ModelReply, ModelRequest, Price
 from artelier.errors import External, ModelRefusedCall, RateLimited
 from artelier_offline import OfflineModel
 from tests.browser.axe import Audit
-from tests.browser.conftest import SALES, Shot, SignIn
+from tests.browser.conftest import SALES, LivedIn, Shot, SignIn
 from tests.browser.hand import FIGURES, GOAL, Hand
 from tests.browser.inside import Gate, inside, offline
 
@@ -62,8 +62,19 @@ def test_a_blocked_goal_says_why_and_leads_to_one_that_works(
         assert blocked["status"] == "blocked"
         expect(card).to_contain_text(blocked["message"])
         audit.look("a blocked goal")
+        suggested = re.search(r"try: (.+?[?])", blocked["message"])
+        assert suggested is not None
+        ask = card.get_by_role("button", name=f"Ask: {suggested[1]}")
+        retry = card.get_by_role("button", name=re.compile("^Retry"))
+        accent = "one => getComputedStyle(one).backgroundColor"
+        assert ask.evaluate(accent) != retry.evaluate(accent)  # One of them is the primary one, and first.
+        assert ask.bounding_box()["y"] < retry.bounding_box()["y"]  # pyright: ignore[reportOptionalSubscript]
+        _no_words_of_the_future(page)
         fits(page, shot, "goal-blocked")
 
+        ask.click()
+        expect(page.get_by_role("textbox", name="Goal", exact=True)).to_have_value(suggested[1])
+        page.get_by_role("navigation", name="Goals").get_by_role("link").first.click()
         card.get_by_role("button", name="Ask in other words").click()
         field = page.get_by_role("textbox", name="Goal", exact=True)
         expect(field).to_be_focused()
@@ -98,6 +109,7 @@ def test_a_budget_that_was_reached_is_raised_and_the_goal_is_done(
         expect(card.get_by_role("heading", name="Budget reached")).to_be_visible()
         expect(card).to_contain_text("The limit is that of the whole goal.")
         audit.look("a budget that was reached")
+        _no_words_of_the_future(page)
         fits(page, shot, "goal-budget")
         amount = card.get_by_role("textbox", name="Raise to, in dollars")
         expect(amount).to_have_value("0.06")
@@ -135,7 +147,7 @@ def test_a_rate_limit_is_told_with_its_attempts(tmp_path: Path, sign_in: SignIn,
         hand.plan().get_by_role("button", name="Launch").click()
         work = page.get_by_role("region", name="At work now")
         expect(work).to_contain_text("429, the provider's rate limit")
-        expect(work).to_contain_text("attempt 2")
+        expect(work).to_contain_text("attempt 2 of 4")
         shot(page, "goal-rate-limited")
         mission = hand.mission()
         hand.until("missions", mission, status="completed")
@@ -217,7 +229,7 @@ def test_a_provider_that_hangs_is_marked_and_its_rate_limits_are_counted(
         model.failures += [RateLimited("slow down", retry_after_s=3) for _ in range(2)]
         gate.open()
         expect(work).to_contain_text("429, the provider's rate limit")
-        expect(work).to_contain_text("attempt 3")
+        expect(work).to_contain_text("attempt 3 of 4")
         shot(page, "goal-limited-twice")
         hand.until("missions", mission, status="completed")
         expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
@@ -255,6 +267,41 @@ def _figures_are_the_servers(hand: Hand, mission: str) -> None:
     micro = goal["cost_microusd"]
     digits = 2 if micro == 0 or micro >= 10_000_000 else 3 if micro >= 1_000 else 6
     expect(how).to_contain_text(f"${micro / 1_000_000:.{digits}f}")
+
+
+def _no_words_of_the_future(page: Page) -> None:
+    """What a goal has come to stands beside no word about what it would do next."""
+    notes = page.get_by_role("region", name="Notifications")
+    expect(notes.get_by_text(re.compile("[Ll]aunched|begin|goes on|worked on"))).to_have_count(0)
+
+
+def test_notes_cover_nothing_on_a_phone(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
+    page = sign_in(lived_in.server.link())
+    page.set_viewport_size({"width": 390, "height": 844})
+    main = Hand(page).open_goal(lived_in.mission)
+    page.route("**/accept", lambda route: route.abort())
+    for _ in range(2):
+        page.get_by_role("button", name="Accept", exact=True).click()
+        expect(page.get_by_role("button", name="Accept", exact=True)).to_be_enabled()
+    notes = page.get_by_role("region", name="Notifications")
+    expect(notes.get_by_role("button", name="Dismiss")).to_have_count(2)
+    shot(page, "notes-390")
+    screens = page.get_by_role("navigation", name="Screens")
+
+    def edges(place: Locator) -> tuple[float, float]:
+        box = place.bounding_box()
+        assert box is not None
+        return box["y"], box["y"] + box["height"]
+
+    top, bottom = edges(notes)
+    assert bottom - top > 80  # Both of them can be read.
+    assert edges(main)[1] <= top
+    assert bottom <= edges(screens)[0]
+    assert edges(screens)[1] == 844
+    for _ in range(2):
+        notes.get_by_role("button", name="Dismiss").first.click()
+    expect(notes.get_by_role("button")).to_have_count(0)
+    assert edges(main)[1] == edges(screens)[0]
 
 
 def fits(page: Page, shot: Shot, name: str) -> None:

@@ -84,6 +84,36 @@ def test_a_plan_that_is_edited_outlives_the_server(served: Served, sign_in: Sign
     assert "0.75" in {agent["budget_usd"] for agent in launched["plan"]["agents"]}
 
 
+def test_a_plan_that_is_edited_outlives_a_reload(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
+    page = sign_in(lived_in.server.link())
+    hand, audit = Hand(page), Audit(page)
+    dialog = hand.plan()
+    name = dialog.get_by_role("textbox", name="Name", exact=True).first
+    proposed = name.input_value()
+    name.fill("Ada")
+    page.reload()
+    expect(name).to_have_value("Ada")
+    kept = dialog.get_by_role("status").filter(has_text="shown with your changes")
+    expect(kept).to_be_visible()
+    audit.look("a plan that was edited before")
+    fits(page, shot, "plan-kept")
+
+    # Another person in a browser of their own has the plan as it was proposed.
+    other = sign_in(lived_in.server.link())
+    other.get_by_role("button", name="Review plan").first.click()
+    elsewhere = other.get_by_role("dialog", name="Plan")
+    expect(elsewhere.get_by_role("textbox", name="Name", exact=True).first).to_have_value(proposed)
+    expect(elsewhere.get_by_text("shown with your changes")).to_have_count(0)
+
+    dialog.get_by_role("button", name="Launch").click()
+    expect(dialog).to_be_hidden()
+    launched = hand.get("missions", hand.mission())
+    assert "Ada" in {agent["name"] for agent in launched["agents"]}
+    assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('artelier.plan'))") == []
+    hand.until("missions", hand.mission(), status="completed")
+    audit.verdict()
+
+
 def test_a_screen_that_was_not_loaded_yet_comes_when_the_server_is_back(
     served: Served, sign_in: SignIn, shot: Shot
 ) -> None:

@@ -196,6 +196,10 @@ def test_a_plain_question_that_cannot_be_answered_is_blocked_and_says_what_can_b
     assert ran.code == 1
     assert "q1 is blocked (tasks_blocked)" in ran.err
     assert (found["status"], found["reason"]) == ("blocked", "tasks_blocked")
+    assert re.search(r"^q1 +blocked \(tasks_blocked\) ", shell("runs", "list").out, re.MULTILINE)
+    assert shell("runs", "tree", "q1").out.startswith("q1  blocked (tasks_blocked) ")
+    listed = shell("runs", "list", "--status", "failed", "--json").json["items"]
+    assert {run["id"]: run.get("goal_status") for run in listed}["q1"] == "blocked"
     proposed = re.search(r"; try: (.+?[?])", found["message"])
     assert proposed is not None
     assert shell("do", proposed[1], "--workspace", "shop").code == 0

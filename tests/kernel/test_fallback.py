@@ -131,6 +131,7 @@ def test_a_failed_attempt_is_in_the_log_while_the_next_one_waits(tmp_path: Path)
             await until(is_there)
             (attempted,) = [one.decode() for one in await found()]
             assert (attempted.attempt, attempted.wait_ms, attempted.model) == (1, 20_000, "openai:a")
+            assert attempted.attempts_max == policy.attempts_max
             assert not task.done()
             assert await pass_time(clock, task) == "up again"
 

@@ -23,6 +23,7 @@ from artelier.money import format_usd
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.kernel.queries.reports import OpenQuestion, RunDetail, UnsettledCall
+    from artelier.missions.queries import GoalStanding
     from artelier.missions.reports import MissionDetail
 
 AGENT = "agent"
@@ -42,9 +43,11 @@ _REASONS = {
 }
 
 
-def standing(run: Mapping[str, Any], *, is_driven: bool = True) -> str:
-    """Return how a run stands, in words. `is_driven`: False if no process drives it."""
-    status, reason = run["status"], run["reason"]
+def standing(run: Mapping[str, Any], *, is_driven: bool = True, goal: GoalStanding | None = None) -> str:
+    """Return how a run stands, in words. `is_driven`: False if no process drives it. `goal`: of a mission
+    that has ended, which stands as its goal does.
+    """
+    status, reason = (run["status"], run["reason"]) if goal is None else goal
     if status == "running" and not is_driven:
         return "running (nobody drives it)"
     if not reason or status == "waiting_approval":
@@ -84,9 +87,21 @@ async def goal_of(kernel: Kernel, run: RunDetail) -> MissionDetail | None:
     """Return the goal of a mission whose run has ended: it stands as its tasks do, since a person may have
     judged one, or had it done again. None for any other run.
     """
-    if run["loop"] != MISSION or run["status"] not in ("completed", "failed", "cancelled"):
+    if not _is_ended_mission(run):
         return None
     return await kernel.for_tenant(run["tenant"]).mission(run["id"])
+
+
+async def goals_of(kernel: Kernel, tenant: str, runs: Iterable[Mapping[str, Any]]) -> dict[str, GoalStanding]:
+    """Return where the goals stand of those runs that are missions and have ended: `goal_of` for many."""
+    from artelier.missions.queries import goal_standings
+
+    ended = [run["id"] for run in runs if _is_ended_mission(run)]
+    return await goal_standings(kernel.for_tenant(tenant), ended) if ended else {}
+
+
+def _is_ended_mission(run: Mapping[str, Any]) -> bool:
+    return run["loop"] == MISSION and run["status"] in ("completed", "failed", "cancelled")
 
 
 async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:

@@ -286,6 +286,8 @@ class ModelAttempted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if the provider claims more than ten times the tokens that the request allows."""
     model: str = ""
     """Which model was tried; empty in events of 0.1."""
+    attempts_max: int = 0
+    """The tries that the policy allows; 0 in events of earlier versions, and of a call cut off by a crash."""
 
 
 @event("model.completed")

@@ -16,7 +16,7 @@ from artelier.kernel.queries.runs import ENDED, DueLook, TreeTotal, find_run, to
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
 from artelier.missions.reports import AddedTask, JudgedOutput, TaskDetail, TaskIteration, TaskPage, TaskReport
-from artelier.missions.status import TaskStatus, reason_of, status_of
+from artelier.missions.status import GOAL_REASONS, TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
 
 PAGE_MAX = 1_000
@@ -424,6 +424,10 @@ GOAL_STATUS = """CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') 
    WHERE t.tenant = g.tenant AND t.mission = g.run AND t.is_own = 1) s), g.status) END"""
 """As `goal_status` for the mission whose run is `g`."""
 
+_GOAL_REASON = f"""CASE {GOAL_STATUS} WHEN g.status THEN g.reason
+ WHEN 'failed' THEN '{GOAL_REASONS["failed"]}' WHEN 'blocked' THEN '{GOAL_REASONS["blocked"]}' ELSE '' END"""
+"""Why it stands so, as a code."""
+
 
 _NEXT = (
     "SELECT t.task, t.run_row, t.iterations FROM task_status t"
@@ -573,8 +577,7 @@ async def goals(
     if status is not None:
         where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
     rows = await desk.services.store.query(
-        f"SELECT g.stream_id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
-        " WHEN 'failed' THEN 'tasks_failed' WHEN 'blocked' THEN 'tasks_blocked' ELSE '' END,"
+        f"SELECT g.stream_id, g.run, g.goal, {GOAL_STATUS}, {_GOAL_REASON},"
         " g.model, l.launched_us, g.started_us, g.ended_us,"
         " (SELECT count(*) FROM task_status t WHERE t.tenant = g.tenant AND t.mission = g.run"
         "  AND t.run_origin IS NULL),"
@@ -585,6 +588,24 @@ async def goals(
         (*values, limit),
     )
     return [GoalRow(*row) for row in rows]
+
+
+class GoalStanding(NamedTuple):
+    """Where a goal stands, and why as a code."""
+
+    status: str
+    reason: str
+
+
+async def goal_standings(desk: TenantScope, missions: Sequence[str]) -> dict[str, GoalStanding]:
+    """Return where the goals of these missions stand."""
+    marks = ", ".join("?" * len(missions))
+    rows = await desk.services.store.query(
+        f"SELECT g.run, {GOAL_STATUS}, {_GOAL_REASON} FROM run_status g"
+        f" WHERE g.tenant = ? AND g.loop = 'mission' AND g.run IN ({marks})",
+        (desk.id, *missions),
+    )
+    return {mission: GoalStanding(status, reason) for mission, status, reason in rows}
 
 
 class TaskEndRow(NamedTuple):

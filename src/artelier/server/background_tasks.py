@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from artelier.errors import (
     QueueFull,
     StoreClosed,
     StoreUnavailable,
+    TooManyAtOnce,
 )
 from artelier.kernel import AgentResult, run_row
 
@@ -31,6 +33,10 @@ AT_ONCE_MAX = 64
 """Errands of one server (guess: far more than two cores serve)."""
 ENDED_MAX = 256
 """Failures that are remembered."""
+
+READS_OF_TENANT_MAX = 2
+READS_AT_ONCE_MAX = 6
+"""Whole histories that one server reads at once. Each has the loop for a page of 1,000 events at a time."""
 
 LET_GO_S = 5.0
 """The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
@@ -97,6 +103,40 @@ class Errands:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class LongReads:
+    """Answers for which a whole history is read: few at once, so that they do not crowd out the others."""
+
+    def __init__(self) -> None:
+        self._at_work: Counter[str] = Counter()
+
+    @contextmanager
+    def turn(self, tenant: str) -> Generator[None]:
+        """Errors: `TooManyAtOnce` for a tenant that has its share, `QueueFull` for the whole server."""
+        if self._at_work[tenant] >= READS_OF_TENANT_MAX:
+            raise TooManyAtOnce(
+                "the tenant reads whole histories already",
+                expected=f"at most {READS_OF_TENANT_MAX} at once",
+                hint="Try again when one of them is done.",
+            )
+        if self._at_work.total() >= READS_AT_ONCE_MAX:
+            raise QueueFull("the server reads enough whole histories", hint="Try again in a moment.")
+        self._at_work[tenant] += 1
+        try:
+            yield
+        finally:
+            self._at_work[tenant] -= 1
+            if not self._at_work[tenant]:
+                del self._at_work[tenant]
+
+
+def long_reads_of(app: FastAPI) -> LongReads:
+    """The long reads of an app."""
+    found = getattr(app.state, "long_reads", None)
+    if found is None:
+        found = app.state.long_reads = LongReads()
+    return found
 
 
 def errands_of(app: FastAPI) -> Errands:

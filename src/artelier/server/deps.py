@@ -6,10 +6,15 @@ all tenants, and each hop costs as much as a small request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Protocol, TypeVar, cast
 
 from fastapi import Depends, Query, Request, Response
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
 
 from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
@@ -240,3 +245,19 @@ def with_shown_workspace(found: Shown, *, desk: Desk, who: Identity) -> Shown:
         return found
     shown = {**found, "workspace": desk.services.workspaces.display_path(desk.id, str(folder))}
     return cast(Shown, shown)
+
+
+async def file_response(name: str, write: Callable[[Path], Awaitable[object]]) -> FileResponse:
+    """Return a file that is written for this answer, and gone after it."""
+    folder = await asyncio.to_thread(tempfile.TemporaryDirectory[str], prefix="artelier-")
+    try:
+        await write(Path(folder.name) / name)
+    except BaseException:
+        folder.cleanup()
+        raise
+    return FileResponse(
+        Path(folder.name) / name,
+        media_type="application/octet-stream",
+        filename=name,
+        background=BackgroundTask(folder.cleanup),
+    )

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from artelier.server.background_tasks import errands_of
+from artelier.server.background_tasks import errands_of, long_reads_of
+from artelier.server.routes import worlds as world_routes
 from artelier.server.wire.worlds import Passing
+from artelier.world import World
+from artelier.world.figures.odd_description import describe
+from artelier.world.figures.tables import FIXED
 from tests.server.routes.served import at, good, play, refused, serving
 
 RULES = {
@@ -137,6 +145,133 @@ def test_agents_hear_of_what_is_injected_and_the_log_says_who_did_it(tmp_path: P
             assert (event["actor"], event["data"]["text"]) == ("user:ada", "The harvest failed")
             body = {"text": "x", "to": ["nobody"]}
             refused(await served.ada.post("/worlds/w/inject", json=body), 404, "not_found")
+
+    play(scenario())
+
+
+def test_whole_histories_are_read_as_elsewhere(tmp_path: Path) -> None:
+    """Each answer is that of the function behind the command line."""
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ada, desk = served.ada, served.kernel.for_tenant("default")
+            await _new(ada, "m", template="market", seed=3)
+            good(await ada.post("/worlds/m/tick", json={"count": 4}))
+            good(await ada.post("/worlds/m/fork", json={"at": 2, "id": "side"}), 201)
+            good(await ada.post("/worlds/side/inject", json={"text": "The harvest failed"}))
+            good(await ada.post("/worlds/side/tick", json={"count": 3}))
+            m, side = World.open(desk, "m"), World.open(desk, "side")
+
+            hashed = good(await ada.get("/worlds/m/hash"))
+            assert (hashed["tick"], hashed["sha256"]) == (4, await m.hash())
+            early = [
+                good(await ada.get(f"/worlds/{one}/hash", params={"at": 1}))["sha256"]
+                for one in ("m", "side")
+            ]
+            assert early == [await m.hash(at=1)] * 2 != [hashed["sha256"]] * 2
+
+            found = good(await ada.get("/worlds/m/diff", params={"other": "side", "limit": 500}))
+            assert found == {**await m.diff(side), "next": None}
+            assert found["first"]["tick"] == 2 and len(found["agents"]) > 1
+            first = good(await ada.get("/worlds/m/diff", params={"other": "side", "limit": 1}))
+            rest = good(
+                await ada.get(
+                    "/worlds/m/diff", params={"other": "side", "after": first["next"], "limit": 500}
+                )
+            )
+            assert first["agents"] | rest["agents"] == found["agents"]
+
+            assert good(await ada.get("/worlds/m/describe"))["markdown"] == await describe(m)
+            exported = await served.vic.get("/worlds/m/export")
+            assert exported.status_code == 200
+            (tmp_path / "m.artelier").write_bytes(exported.content)
+            there = await World.import_(desk, tmp_path / "m.artelier", id="again")
+            assert await there.hash() == hashed["sha256"]
+
+            rows = list(csv.DictReader((await ada.get("/worlds/m/collect")).text.splitlines()))
+            assert len(rows) == 4 * len(await m.agents())
+            assert set(rows[0]) == {*FIXED, *(await m.config()).collect}
+            asked = {"set": ["rich=balance > 100", "half=balance / 2"], "from_tick": 4}
+            table = (await ada.get("/worlds/m/collect", params=asked)).text.splitlines()
+            richest = {one["agent_id"]: one["rich"] for one in csv.DictReader(table)}
+            balances = {one["id"]: one["balance"] for one in good(await ada.get("/worlds/m/agents"))["items"]}
+            assert richest == {
+                agent: "true" if balance > 100 else "false" for agent, balance in balances.items()
+            }
+            parquet = await ada.get("/worlds/m/collect", params={"format": "parquet"})
+            assert parquet.content[:4] == b"PAR1"
+
+    play(scenario())
+
+
+def test_whole_histories_are_refused_in_the_one_shape_of_errors(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ada, eve = served.ada, served.eve
+            await _new(ada)
+            for path in ("hash", "describe", "export", "collect", "diff?other=w"):
+                refused(await ada.get(f"/worlds/none/{path}"), 404, "not_found")
+                refused(await eve.get(f"/worlds/w/{path}"), 404, "not_found")
+            refused(await ada.get("/worlds/w/diff", params={"other": "none"}), 404, "not_found")
+            refused(await ada.get("/worlds/w/diff"), 422)
+            refused(await ada.get("/worlds/w/hash", params={"at": 1}), 422, "invalid_request")
+            refused(await ada.get("/worlds/w/collect", params={"from_tick": 9}), 422, "invalid_request")
+            for wrong in (
+                "rich",
+                "=1",
+                "a=nothing_such",
+                "a=balance **",
+                f"a={'(' * 400}1{')' * 400}",
+                "tick=1",
+            ):
+                refused(await ada.get("/worlds/w/collect", params={"set": wrong}), 422)
+            columns = [f"c{n}=tick" for n in range(201)]
+            refused(await ada.get("/worlds/w/collect", params={"set": columns}), 422)
+            refused(await ada.get("/worlds/w/collect", params={"format": "xlsx"}), 422)
+
+    play(scenario())
+
+
+def test_few_whole_histories_are_read_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await _new(served.ada)
+            reads = long_reads_of(served.app)
+            with reads.turn("default"), reads.turn("default"):
+                refused(await served.ada.get("/worlds/w/hash"), 429, "too_many_at_once")
+                refused(await served.eve.get("/worlds/w/hash"), 404, "not_found")  # others have their share
+            with ExitStack() as taken:
+                for number in range(6):
+                    taken.enter_context(reads.turn(f"t{number}"))
+                refused(await served.ada.get("/worlds/w/hash"), 503, "queue_full")
+            good(await served.ada.get("/worlds/w/hash"))
+
+    play(scenario())
+
+
+def test_a_table_has_a_bound_and_leaves_others_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ada = served.ada
+            rules = {"agents": [{"id": "a{n}", "count": 900, "policy": "nobody"}], "settle": False}
+            good(await ada.post("/worlds", json={"id": "w", "world": rules}), 201)
+            good(await ada.post("/worlds/w/tick", json={"count": 3}))
+            heavy = " + ".join(["balance * balance % 7"] * 9)
+            columns = {"set": [f"c{n}={heavy}" for n in range(50)]}
+            gaps: list[float] = []
+            reading = asyncio.create_task(ada.get("/worlds/w/collect", params=columns))
+            while not reading.done():
+                before = time.perf_counter()
+                await asyncio.sleep(0)
+                gaps.append(time.perf_counter() - before)
+            assert len((await reading).text.splitlines()) == 1 + 3 * 900
+            assert len(gaps) > 300 and max(gaps) < sum(gaps) / 5  # many short turns, none is most of it
+
+            monkeypatch.setattr(world_routes, "CELLS_MAX", 1_000)
+            error = refused(await ada.get("/worlds/w/collect", params={"set": "a=tick"}), 413)
+            assert error["expected"] == "at most 1,000 cells"
 
     play(scenario())
 

@@ -21,9 +21,6 @@ export async function forkRun(
   setUi({ travel: null });
   select("run", made.run_id);
   bringIntoView(`task:${made.run_id}`);
-  toast(`${made.run_id} begins`, {
-    tone: "good",
-    advice: "It goes on from there as soon as a worker is free.",
-  });
+  toast(`The fork ${made.run_id} is made`, { tone: "good" });
   return made.run_id;
 }

@@ -179,7 +179,13 @@ function idle(draft: Draft, _event: WireEvent, id: string): void {
 function attempted(draft: Draft, event: WireEvent, id: string): void {
   billed(draft, event, id);
   const tries = draft.get("runs", id)?.failedTries ?? [];
-  const failed = { code: text(event, "code"), atUs: event.at_us, waitMs: integer(event, "wait_ms") };
+  const failed = {
+    code: text(event, "code"),
+    atUs: event.at_us,
+    waitMs: integer(event, "wait_ms"),
+    attempt: integer(event, "attempt"),
+    attemptsMax: integer(event, "attempts_max"),
+  };
   draft.patch("runs", id, { failedTries: [...tries, failed] });
 }
 

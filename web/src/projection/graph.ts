@@ -58,6 +58,10 @@ export interface FailedTry {
   readonly atUs: number;
   /** How long the next one waits. */
   readonly waitMs: number;
+  /** Its number, from 1; 0 for a call that its process took along. */
+  readonly attempt: number;
+  /** The tries that the policy allows; 0 if the event does not say. */
+  readonly attemptsMax: number;
 }
 
 /** An agent: an artifact of kind `agent`, or whoever runs are named after. */

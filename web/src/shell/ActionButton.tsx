@@ -6,7 +6,7 @@ import { Tooltip } from "@/ui/Tooltip";
 
 type Passed = Pick<
   ButtonProps,
-  "type" | "form" | "variant" | "size" | "icon" | "busy" | "onClick" | "aria-expanded"
+  "type" | "form" | "variant" | "size" | "icon" | "wraps" | "busy" | "onClick" | "aria-expanded"
 >;
 
 interface ActionButtonProps extends Passed {
@@ -45,7 +45,7 @@ export function ActionButton({
     },
   };
   if (bare) {
-    const { variant: _variant, size: _size, ...plain } = shared;
+    const { variant: _variant, size: _size, wraps: _wraps, ...plain } = shared;
     return (
       <IconButton
         {...plain}

@@ -30,7 +30,7 @@ export function Shell() {
         <TopBar />
         <Banner />
         <Rail />
-        <div className="relative flex min-h-0 min-w-0 [grid-area:work]">
+        <div className="relative flex min-h-0 min-w-0 [grid-area:work] max-tablet:pb-[var(--notes,0px)]">
           <div className="flex min-h-0 min-w-0 flex-1 flex-col">
             {Approvals !== null && (
               <Boundary what="The approvals" retryKey="approvals">

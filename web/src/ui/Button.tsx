@@ -6,6 +6,8 @@ export interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement
   readonly variant?: "plain" | "primary" | "danger" | "quiet";
   readonly size?: "small" | "normal";
   readonly icon?: ReactNode;
+  /** A long label takes several lines where there is no room for one. */
+  readonly wraps?: boolean;
   /** At work: it cannot be pressed again, and says so. */
   readonly busy?: boolean;
   readonly className?: string | undefined;
@@ -23,6 +25,7 @@ export function Button({
   variant = "plain",
   size = "normal",
   icon,
+  wraps = false,
   busy = false,
   className,
   children,
@@ -36,9 +39,11 @@ export function Button({
       disabled={busy}
       aria-busy={busy || undefined}
       className={cx(
-        "inline-flex shrink-0 items-center justify-center gap-1.5 rounded-control border font-medium whitespace-nowrap",
+        "inline-flex items-center justify-center gap-1.5 rounded-control border font-medium",
         "disabled:opacity-50",
-        size === "small" ? "h-6.5 px-2 text-12" : "h-8 px-3 text-13",
+        size === "small" ? "px-2 text-12" : "px-3 text-13",
+        wraps ? "min-h-8 min-w-0 py-1 text-left wrap-anywhere" : "shrink-0 whitespace-nowrap",
+        !wraps && (size === "small" ? "h-6.5" : "h-8"),
         VARIANT[variant],
         className,
       )}

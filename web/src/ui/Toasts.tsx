@@ -1,4 +1,4 @@
-import { useEffect } from "react";
+import { type RefObject, useEffect, useLayoutEffect, useRef } from "react";
 import { createPortal } from "react-dom";
 import { Button } from "./Button";
 import { cx } from "./cx";
@@ -18,6 +18,21 @@ const SHOWN_MS = 6000;
 const SHOWN_WITH_ACTION_MS = 20_000;
 const FRAME = { info: "border-line", good: "border-money", bad: "border-bad" } as const;
 
+/** Says in `--notes` how high they are: a phone has no corner to spare, so what they would cover moves up. */
+function useRoom(element: RefObject<HTMLElement | null>) {
+  useLayoutEffect(() => {
+    const target = element.current;
+    if (target === null) return;
+    const { style } = document.documentElement;
+    const observer = new ResizeObserver(() => style.setProperty("--notes", `${target.offsetHeight}px`));
+    observer.observe(target);
+    return () => {
+      observer.disconnect();
+      style.removeProperty("--notes");
+    };
+  }, [element]);
+}
+
 /** News that nobody asked for. Errors stay until they are closed; screen readers hear all of them. */
 export function Toasts({
   notes,
@@ -26,12 +41,18 @@ export function Toasts({
   readonly notes: readonly ToastNote[];
   readonly onClose: (id: number) => void;
 }) {
+  const section = useRef<HTMLElement>(null);
+  useRoom(section);
   return createPortal(
     <section
+      ref={section}
       aria-label="Notifications"
-      className="fixed right-4 bottom-4 z-50 flex w-78 max-tablet:top-16 max-tablet:bottom-auto max-w-[calc(100vw-32px)] flex-col gap-2"
+      className="fixed z-50 flex flex-col max-tablet:inset-x-0 max-tablet:bottom-[calc(var(--spacing)*13+1px)] max-tablet:max-h-[40vh] max-tablet:overflow-y-auto tablet:right-4 tablet:bottom-4 tablet:w-78"
     >
-      <div aria-live="polite" className="flex flex-col gap-2">
+      <div
+        aria-live="polite"
+        className={cx("flex flex-col gap-2", notes.length > 0 && "max-tablet:px-2 max-tablet:py-1.5")}
+      >
         {notes.map((note) => (
           <ToastCard key={note.id} note={note} onClose={onClose} />
         ))}

@@ -145,7 +145,8 @@ async def _model_attempted(story: Narration, data: ev.ModelAttempted, event: Eve
     if not data.attempt:
         text = f"{data.key}  no reply came before the process ended{_cost_suffix(data)}; asked again"
         return [NarrationLine(text, "yellow")]
-    text = f"{data.key}  try {data.attempt} failed ({data.code}{_cost_suffix(data)}); again in {wait}"
+    which = f"try {data.attempt}" + (f" of {data.attempts_max}" if data.attempts_max else "")
+    text = f"{data.key}  {which} failed ({data.code}{_cost_suffix(data)}); again in {wait}"
     return [NarrationLine(text, "yellow")]
 
 

@@ -15,8 +15,9 @@ from artelier.errors import InvalidRequest
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.narration.run_events import Narration
-    from artelier.kernel.queries.reports import RateDelay, RunDetail, RunFamily
+    from artelier.kernel.queries.reports import ListedRun, RateDelay, RunDetail, RunFamily
     from artelier.log import Event
+    from artelier.missions.queries import GoalStanding
     from artelier.missions.reports import MissionDetail
 
 TAIL = 30
@@ -29,7 +30,10 @@ PAGE = 1000
 async def list_runs(
     call: CliCall,
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help="Only runs with this status.")
+        str | None,
+        typer.Option(
+            "--status", metavar="STATUS", help="Only runs with this status; that of a blocked goal is failed."
+        ),
     ] = None,
     after: Annotated[
         int, typer.Option("--after", metavar="N", help="Go on after a page's `next`.", min=0)
@@ -37,20 +41,22 @@ async def list_runs(
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Runs at most.", min=1, max=1000)] = 100,
 ) -> None:
     """List runs in the order of their start, oldest first."""
-    from artelier.cli.next_steps import go_on, standing, undriven
+    from artelier.cli.next_steps import go_on, goals_of, standing, undriven
     from artelier.money import format_usd
 
     check_status(status)
     async with call.kernel() as kernel:
         page = await kernel.for_tenant(call.tenant).runs(status=status, after=after, limit=limit)
         left = await undriven(kernel, call.tenant, page["items"])
+        goals = await goals_of(kernel, call.tenant, page["items"])
     if call.as_json:
-        call.screen.json(page)
+        items = [_with_goal(run, goals.get(run["id"])) for run in page["items"]]
+        call.screen.json({"items": items, "next": page["next"]})
         return
     rows = [
         (
             run["id"],
-            standing(run, is_driven=run["id"] not in left),
+            standing(run, is_driven=run["id"] not in left, goal=goals.get(run["id"])),
             run["agent"] or run["loop"] or "own code",
             run["model"],
             run["steps"],
@@ -67,6 +73,11 @@ async def list_runs(
             call.screen.note(f"{run['id']} was left by a process that is gone: {go_on(call, run)}")
     if page["next"] is not None:
         call.screen.note(f"more: --after {page['next']}")
+
+
+def _with_goal(run: ListedRun, goal: GoalStanding | None) -> dict[str, Any]:
+    """Return a run as `--json` shows it: of a mission that has ended, with the status of its goal."""
+    return {**run} if goal is None else {**run, "goal_status": goal.status}
 
 
 @command(app, name="show", example="artelier runs show q3-report")
@@ -225,15 +236,16 @@ def event_object(event: Event) -> dict[str, Any]:
 @command(app, name="tree", example="artelier runs tree q3-report")
 async def tree(call: CliCall, run: RunId) -> None:
     """Show a run with its children and what each cost."""
-    from artelier.cli.next_steps import undriven
+    from artelier.cli.next_steps import goals_of, undriven
 
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).tree(run)
         left = await undriven(kernel, call.tenant, flat(found))
+        goals = await goals_of(kernel, call.tenant, flat(found))
     if call.as_json:
         call.screen.json(found)
         return
-    _print_branch(call, found, left, first="", rest="")
+    _print_branch(call, found, left, goals, first="", rest="")
 
 
 def _cost_text(run: RunDetail) -> str:
@@ -251,8 +263,10 @@ def flat(run: RunFamily) -> list[RunFamily]:
     return [run, *(below for child in run["children"] for below in flat(child))]
 
 
-def _print_branch(call: CliCall, run: RunFamily, left: set[str], *, first: str, rest: str) -> None:
-    """`left`: those that nobody drives."""
+def _print_branch(
+    call: CliCall, run: RunFamily, left: set[str], goals: dict[str, GoalStanding], *, first: str, rest: str
+) -> None:
+    """`left`: those that nobody drives. `goals`: of missions that have ended."""
     from artelier.cli.next_steps import standing
     from artelier.money import format_usd
 
@@ -262,11 +276,17 @@ def _print_branch(call: CliCall, run: RunFamily, left: set[str], *, first: str, 
     else:
         cost = f"{cost} USD"
     agent = f"{run['agent']}  " if run["agent"] else ""
-    call.screen.line(f"{first}{run['id']}  {agent}{standing(run, is_driven=run['id'] not in left)}  {cost}")
+    stands = standing(run, is_driven=run["id"] not in left, goal=goals.get(run["id"]))
+    call.screen.line(f"{first}{run['id']}  {agent}{stands}  {cost}")
     for index, child in enumerate(run["children"]):
         last = index == len(run["children"]) - 1
         _print_branch(
-            call, child, left, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  ")
+            call,
+            child,
+            left,
+            goals,
+            first=rest + ("└─ " if last else "├─ "),
+            rest=rest + ("   " if last else "│  "),
         )
 
 

@@ -12,7 +12,6 @@ from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.world.app import Name, app, world_of
-from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from artelier.world.figures.metrics import Metrics, TickMetrics
@@ -177,10 +176,10 @@ async def collect_(
     are those of conditions: comparisons, and, or, not, in, + - * / %. Facts are those at the end of the tick.
     """
     from artelier.world.figures.metrics import collect
-    from artelier.world.figures.tables import check_table, columns_of, write_rows
+    from artelier.world.figures.tables import check_table, columns_of, read_columns, write_rows
 
     check_table(out)
-    asked = _columns(columns or [])
+    asked = read_columns(columns or [])
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
         chosen = columns_of({**(await world.config()).collect, **asked})
@@ -197,18 +196,3 @@ async def collect_(
     call.screen.line(f"{out}: {display.count(rows, 'row')} of {', '.join(chosen.names)}")
     for column, one in failed.items():
         call.screen.note(f"{column} has no value in {display.count(one['cells'], 'row')}: {one['why']}")
-
-
-def _columns(given: list[str]) -> dict[str, str]:
-    """Errors: `InvalidRequest` for what is no pair, or for a name that is given twice."""
-    found: dict[str, str] = {}
-    for text in given:
-        column, sign, expression = text.partition("=")
-        if not column.strip() or not sign or not expression.strip():
-            raise InvalidRequest(
-                "--set takes a column and an expression", expected="COLUMN=EXPRESSION", got=text
-            )
-        if column.strip() in found:
-            raise InvalidRequest(f"--set {column} is given twice", expected="each column once")
-        found[column.strip()] = expression.strip()
-    return found

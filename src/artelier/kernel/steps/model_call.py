@@ -223,6 +223,7 @@ async def _bill_attempt(
         code=error.code,
         wait_ms=int(wait_s * 1000),
         model=ready.model,
+        attempts_max=core.policy.attempts_max,
         **facts,
     )
     return event.cost if await _note_attempt(core, ready, event) else None

@@ -210,7 +210,13 @@ def _bill(graph: Graph, event: SeenEvent) -> None:
 def _attempted(graph: Graph, event: SeenEvent) -> None:
     _bill(graph, event)
     if (run := graph.runs.get(event.id)) is not None:
-        failed = FailedTry(code=event.text("code"), at_us=event.at_us, wait_ms=event.integer("wait_ms"))
+        failed = FailedTry(
+            code=event.text("code"),
+            at_us=event.at_us,
+            wait_ms=event.integer("wait_ms"),
+            attempt=event.integer("attempt"),
+            attempts_max=event.integer("attempts_max"),
+        )
         run.failed_tries.append(failed)
 
 

@@ -61,6 +61,10 @@ class FailedTry:
     at_us: int
     wait_ms: int
     """The time that the next one waits."""
+    attempt: int = 0
+    """Its number, from 1; 0 for a call that its process took along."""
+    attempts_max: int = 0
+    """The tries that the policy allows; 0 if the event does not say."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Query
-from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
 from artelier.errors import Conflict, RunSuspended
 from artelier.kernel import Limits
 from artelier.kernel.queries.runs import open_roots, paused_runs
 from artelier.log import EventData
-from artelier.server.deps import PAGE_MAX, Actor, Desk, Limit, Live, check_mission, medium_response
+from artelier.server.deps import (
+    PAGE_MAX,
+    Actor,
+    Desk,
+    Limit,
+    Live,
+    check_mission,
+    file_response,
+    medium_response,
+)
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
@@ -270,19 +275,7 @@ async def fork(desk: Desk, by: Actor, run_id: str, asked: wire.Forking) -> wire.
 )
 async def export(desk: Desk, run_id: str) -> FileResponse:
     """The run in one verifiable file, with its children and all content."""
-    folder = await asyncio.to_thread(tempfile.TemporaryDirectory[str], prefix="artelier-")
-    try:
-        file = Path(folder.name) / "run.artelier"
-        await desk.export(run_id, file)
-    except BaseException:
-        folder.cleanup()
-        raise
-    return FileResponse(
-        file,
-        media_type="application/octet-stream",
-        filename="run.artelier",
-        background=BackgroundTask(folder.cleanup),
-    )
+    return await file_response("run.artelier", lambda file: desk.export(run_id, file))
 
 
 approvals_router = resource("approvals")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
+from collections.abc import AsyncIterator
+from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import Query, Request
+from fastapi.responses import FileResponse
 
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, RunSuspended
 from artelier.pii.scrubber_registry import marked_wire
-from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of
-from artelier.server.deps import Actor, Desk
+from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of, long_reads_of
+from artelier.server.deps import Actor, Desk, file_response
 from artelier.server.errors import TooLarge
 from artelier.server.routes import resource
 from artelier.server.wire import worlds as wire
@@ -22,8 +25,13 @@ from artelier.server.wire.worlds import Held, Passing
 from artelier.world import Passed, World
 from artelier.world.events import ActionRejected
 from artelier.world.figures.metrics import TickMetrics, market, tick_metrics
+from artelier.world.figures.metrics import collect as collect_rows
+from artelier.world.figures.odd_description import describe as describe_world
+from artelier.world.figures.tables import COLUMNS_MAX, columns_of, read_columns, write_rows
 from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
 from artelier.world.genesis.file import WorldEntry
+from artelier.world.history.transfer import export_world
+from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
 from artelier.world.queries.reports import agents, log, offers, overview, worlds
 
 ATTEMPTS_MAX = 10
@@ -341,6 +349,111 @@ async def events(
         last=limit if last else None,
     )
     return Page[wire.WorldEvent].model_validate(found)
+
+
+# Whole histories
+
+
+CELLS_MAX = 5_000_000
+"""Of one table (guess: some 100 MB)."""
+CELLS_AT_ONCE = 400
+"""Cells that are worked out before others have their turn: a cell's expression has up to 120 parts."""
+
+At = Annotated[int | None, Query(ge=0, le=2**53, description="The last tick that counts; else the newest.")]
+File: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
+
+
+@router.get("/{id}/hash", operation_id="worlds_hash")
+async def hash_(request: Request, desk: Desk, id: str, at: At = None) -> wire.WorldHashed:
+    """A hash that is equal for equal histories, whatever the world is called and wherever it is."""
+    with long_reads_of(request.app).turn(desk.id):
+        return wire.WorldHashed.model_validate((await hash_world(desk, id, at=at))._asdict())
+
+
+@router.get("/{id}/diff", operation_id="worlds_diff", response_model_exclude_unset=True)
+async def diff(
+    request: Request,
+    desk: Desk,
+    id: str,
+    other: Annotated[str, Query(max_length=128, description="Id of the world to compare with.")],
+    after: After = None,
+    limit: Limit = 100,
+) -> wire.WorldDifference:
+    """Where two worlds part, and how their agents differ now: `next` continues with those behind it."""
+    with long_reads_of(request.app).turn(desk.id):
+        found = await diff_worlds(WorldSide(desk, id), WorldSide(desk, other))
+    rest = [agent for agent in found.agents if agent > (after or "")]
+    shown = {agent: found.agents[agent] for agent in rest[:limit]}
+    return wire.WorldDifference.model_validate(
+        {
+            **msgspec.to_builtins(msgspec.structs.replace(found, agents=shown)),
+            "next": rest[limit - 1] if len(rest) > limit else None,
+        }
+    )
+
+
+@router.get("/{id}/describe", operation_id="worlds_describe")
+async def describe(request: Request, desk: Desk, id: str) -> wire.WorldDescription:
+    """The world by the ODD protocol, as Markdown: settings, agents, artifacts, rules, and what was done."""
+    with long_reads_of(request.app).turn(desk.id):
+        return wire.WorldDescription(world=id, markdown=await describe_world(World.open(desk, id)))
+
+
+@router.get("/{id}/export", response_model=None, operation_id="worlds_export", responses=File)
+async def export(request: Request, desk: Desk, id: str) -> FileResponse:
+    """The world in one verifiable file: all that it is after its last tick, and the runs of its agents."""
+
+    async def write(file: Path) -> None:
+        await export_world(desk, id, file)
+
+    with long_reads_of(request.app).turn(desk.id):
+        return await file_response("world.artelier", write)
+
+
+@router.get("/{id}/collect", response_model=None, operation_id="worlds_collect", responses=File)
+async def collect(
+    request: Request,
+    desk: Desk,
+    id: str,
+    set: Annotated[
+        list[str] | None,
+        Query(max_length=COLUMNS_MAX, description="One more column, as `rich=balance > 100`; repeatable."),
+    ] = None,
+    from_tick: Annotated[int, Query(ge=0, le=2**53, description="The first tick; 0: the start.")] = 1,
+    to_tick: At = None,
+    format: Literal["csv", "parquet"] = "csv",
+) -> FileResponse:
+    """A table with a row for each tick and agent: the columns of the setting `collect` and of `set`, else
+    all facts.
+    """
+    world = World.open(desk, id)
+    asked = read_columns(set or [])
+    chosen = columns_of({**(await world.config()).collect, **asked})
+
+    async def write(file: Path) -> None:
+        rows = collect_rows(world, chosen, from_tick=from_tick, to_tick=to_tick)
+        await write_rows(file, chosen.names, _bounded(rows, width=len(chosen.names)))
+
+    with long_reads_of(request.app).turn(desk.id):
+        return await file_response(f"world.{format}", write)
+
+
+async def _bounded(rows: AsyncIterator[tuple[Any, ...]], *, width: int) -> AsyncIterator[tuple[Any, ...]]:
+    """The rows, with everybody else's turn in between. Errors: `TooLarge`."""
+    cells = since = 0
+    async for row in rows:
+        cells, since = cells + width, since + width
+        if cells > CELLS_MAX:
+            raise TooLarge(
+                "the table is too large",
+                expected=f"at most {CELLS_MAX:,} cells",
+                got="more",
+                hint="Ask for fewer ticks or columns, or use `artelier world collect`.",
+            )
+        if since >= CELLS_AT_ONCE:
+            since = 0
+            await asyncio.sleep(0)
+        yield row
 
 
 market_router = resource("market")

@@ -8,6 +8,15 @@ from pydantic import Field
 
 from artelier.server.wire.base import FaultOut, Page, RequestBody, ResponseModel, describe_record
 from artelier.world.figures.metrics import TickPrice
+from artelier.world.history.world_diff import (
+    AgentDifference,
+    EventDifference,
+    FieldDifference,
+    ShownEvent,
+    Sides,
+    WorldDiff,
+    WorldHash,
+)
 from artelier.world.queries.market import OfferRow
 from artelier.world.queries.reports import WorldEventRow
 from artelier.world.queries.worlds import AgentStanding, ListedWorld
@@ -182,6 +191,63 @@ class OfferOut(ResponseModel):
 @describe_record(WorldEventRow)
 class WorldEvent(ResponseModel):
     """An event of a world with what was said in it."""
+
+
+@describe_record(WorldHash)
+class WorldHashed(ResponseModel):
+    """The hash of a world in hex, and the part of its history that it covers."""
+
+
+@describe_record(ShownEvent)
+class ComparedEvent(ResponseModel):
+    """An event with its texts in place of references to them."""
+
+
+@describe_record(FieldDifference)
+class DifferentField(ResponseModel):
+    """A field that differs; `act.action` is one within another."""
+
+
+@describe_record(EventDifference)
+class Parting(ResponseModel):
+    """The first event in which two worlds part."""
+
+
+@describe_record(Sides)
+class BothSides(ResponseModel):
+    """A value of both worlds."""
+
+    a: Any
+    b: Any
+
+
+@describe_record(AgentDifference)
+class DifferentAgent(ResponseModel):
+    """What differs of an agent now; what is the same is left out."""
+
+    balance: BothSides | None = None
+    state: BothSides | None = None
+    active: BothSides | None = None
+    actions: dict[str, BothSides] = {}
+    """By name, how often the agent did it."""
+    owned: BothSides | None = None
+    """Ids that only one side has."""
+    versions: dict[str, BothSides] = {}
+
+
+@describe_record(WorldDiff)
+class WorldDifference(ResponseModel):
+    """Where two worlds part, and how their agents differ."""
+
+    next: str | None
+    """The last of these agents if there are more: give it as `after`."""
+
+
+class WorldDescription(ResponseModel):
+    """A world by the ODD protocol."""
+
+    world: str
+    markdown: str
 
 
 class Market(ResponseModel):

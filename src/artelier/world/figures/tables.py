@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import os
 import re
@@ -74,6 +75,24 @@ class FailedCells(NamedTuple):
 
     cells: int
     why: str
+
+
+def read_columns(given: Sequence[str]) -> dict[str, str]:
+    """`["rich=balance > 100"]` as `{"rich": "balance > 100"}`.
+
+    Errors: `InvalidRequest` for what is no pair, or for a name that is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        column, sign, expression = text.partition("=")
+        if not column.strip() or not sign or not expression.strip():
+            raise InvalidRequest(
+                "--set takes a column and an expression", expected="COLUMN=EXPRESSION", got=text[:200]
+            )
+        if column.strip() in found:
+            raise InvalidRequest(f"--set {column[:200]} is given twice", expected="each column once")
+        found[column.strip()] = expression.strip()
+    return found
 
 
 def columns_of(given: Mapping[str, str]) -> Columns:
@@ -167,7 +186,7 @@ async def _csv(file: IO[str], names: Sequence[str], rows: AsyncIterator[tuple[An
         writer.writerow([cell(value) for value in row])
         count += 1
     file.flush()
-    os.fsync(file.fileno())
+    await asyncio.to_thread(os.fsync, file.fileno())
     return count
 
 
@@ -186,8 +205,6 @@ async def _parquet(
     file: IO[str], draft: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]
 ) -> int:
     """The rows as lines of JSON, from which DuckDB makes the table in place of the draft."""
-    import duckdb
-
     keys = [f"c{n}" for n in range(len(names))]
     kinds: list[set[str]] = [set() for _ in names]
     count = 0
@@ -201,19 +218,29 @@ async def _parquet(
     shape = ", ".join(f"{key}: '{_common(kind)}'" for key, kind in zip(keys, kinds, strict=True))
     chosen = ", ".join(f"{key} AS {quote_identifier(name)}" for key, name in zip(keys, names, strict=True))
     target = draft.with_suffix(".parquet")
+    await asyncio.to_thread(
+        _convert,
+        draft,
+        target,
+        f"COPY (SELECT {chosen} FROM read_json({literal(str(draft))},"
+        f" format = 'newline_delimited', columns = {{{shape}}}))"
+        f" TO {literal(str(target))} (FORMAT parquet)",
+    )
+    return count
+
+
+def _convert(draft: Path, target: Path, statement: str) -> None:
+    """Let DuckDB read the draft, and put the table in its place. A large table takes long: in a thread."""
+    import duckdb
+
     try:
         with duckdb.connect(":memory:") as db:
-            db.execute(
-                f"COPY (SELECT {chosen} FROM read_json({literal(str(draft))},"
-                f" format = 'newline_delimited', columns = {{{shape}}}))"
-                f" TO {literal(str(target))} (FORMAT parquet)"
-            )
+            db.execute(statement)
         os.replace(target, draft)
     except duckdb.Error as error:
         raise StoreUnavailable(f"the table cannot be written: {error}"[:500]) from None
     finally:
         target.unlink(missing_ok=True)
-    return count
 
 
 def _type(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -188,6 +189,9 @@ def is_host(actor: str) -> bool:
 # The differences between the agents of two worlds: what each has, owns and did.
 
 
+AGENTS_AT_ONCE = 200
+"""Agents that are compared before others have their turn."""
+
 Place = tuple[Store, str, str]
 """A store, a tenant, a world."""
 
@@ -218,11 +222,14 @@ async def differing(
     """Return the current differences by agent; an agent without any is left out."""
     sides = [await _agents(one) for one in (a, b)]
     artifacts = [await _artifacts(one) for one in (a, b)]
+    belongings = [_by_owner(one) for one in artifacts]
     did = [_by_agent(one) for one in actions]
     found: dict[str, AgentDifference] = {}
-    for agent in sorted(sides[0].keys() | sides[1].keys()):
+    for count, agent in enumerate(sorted(sides[0].keys() | sides[1].keys())):
+        if count % AGENTS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         one, other = (side.get(agent) or (None, None, None) for side in sides)
-        owned = [{id_ for id_, row in own.items() if row[0] == agent and not row[3]} for own in artifacts]
+        owned = [by_owner.get(agent, set()) for by_owner in belongings]
         facts = AgentDifference(
             balance=_unequal(one[0], other[0]),
             state=_unequal(one[1], other[1]),
@@ -270,6 +277,15 @@ async def _artifacts(place: Place) -> dict[str, tuple[str, int, str, bool]]:
     store, tenant, world = place
     found = await heads(store, tenant, world_space(world))
     return {one.id: (one.owner, one.version, one.content, one.deleted) for one in found}
+
+
+def _by_owner(artifacts: dict[str, tuple[str, int, str, bool]]) -> dict[str, set[str]]:
+    """Return the ids of what each has."""
+    found: dict[str, set[str]] = {}
+    for id_, (owner, _version, _content, is_deleted) in artifacts.items():
+        if not is_deleted:
+            found.setdefault(owner, set()).add(id_)
+    return found
 
 
 async def _versions(

@@ -1,18 +1,23 @@
 import { ActionButton } from "@/shell/ActionButton";
 import { useMayAct } from "@/shell/useMayAct";
 import { askGoal } from "@/shell/goalField";
+import { questionThatWorks } from "./outcome";
 import type { Goal } from "./useGoals";
 
-const QUESTION = /[Tt]ry:\s*(?:["“])?([^"”\n]+?\?)/u;
-
-/** Other words for the goal: the question that would work here if the refusal names one, else its own. */
+/** Other words for the goal: first the question that works here, if the refusal names one, else its own. */
 export function AskElse({ goal }: { readonly goal: Goal }) {
   const may = useMayAct();
-  const suggested = QUESTION.exec(goal.message)?.[1];
+  const question = questionThatWorks(goal);
   return (
     <div className="flex flex-wrap gap-2">
-      {suggested !== undefined && (
-        <ActionButton label={`Ask: ${suggested}`} may={may} onClick={() => askGoal(suggested)} />
+      {question !== "" && (
+        <ActionButton
+          label={`Ask: ${question}`}
+          variant="primary"
+          wraps
+          may={may}
+          onClick={() => askGoal(question)}
+        />
       )}
       <ActionButton label="Ask in other words" may={may} onClick={() => askGoal(goal.goal ?? "")} />
     </div>

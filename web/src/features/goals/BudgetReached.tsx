@@ -26,7 +26,7 @@ export function BudgetReached({ goal, task }: { readonly goal: Goal; readonly ta
         : limit.cap !== null &&
           micro <= limit.cap &&
           `Its limit is ${dollars(limit.cap)}; raise it above that.`;
-  const go = () => attempt(() => raise(goal, task, limit, text.trim()), "The budget is raised; it goes on.");
+  const go = () => attempt(() => raise(goal, task, limit, text.trim()));
   return (
     <form
       className="flex flex-col gap-2.5"

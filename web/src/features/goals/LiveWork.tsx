@@ -3,7 +3,6 @@ import { shortName } from "@/projection/event";
 import type { Graph, Run } from "@/projection/graph";
 import { useGraph } from "@/state/log";
 import { Status } from "@/ui/Badge";
-import { clock } from "@/ui/time";
 import { type Doing, doingOf } from "./doing";
 import type { Goal } from "./useGoals";
 
@@ -44,13 +43,13 @@ function Card({ name, doing }: { readonly name: string; readonly doing: Doing })
         </h3>
         <span className="num text-12">
           <Status tone={doing.isQuiet ? "warn" : "agent"}>
-            {doing.seconds} s{doing.attempt > 1 && ` · attempt ${doing.attempt}`}
+            {doing.seconds} s{doing.attemptWords !== "" && ` · ${doing.attemptWords}`}
           </Status>
         </span>
       </div>
-      {doing.failed.map((one, index) => (
+      {doing.failed.map((words, index) => (
         <p key={index} className="text-12 text-ink-2">
-          Attempt {index + 1} failed at {clock(one.atUs)} ({one.words}); waits {one.waitS} s.
+          {words}
         </p>
       ))}
       {doing.isWaiting && <p className="text-12 text-warn">The next attempt begins in {doing.waitS} s.</p>}

@@ -7,7 +7,7 @@ import { dollars } from "@/ui/amounts";
 import { cx } from "@/ui/cx";
 import { AskElse } from "./AskElse";
 import { BudgetReached } from "./BudgetReached";
-import type { Outcome, OutcomeKind } from "./outcome";
+import { type Outcome, type OutcomeKind, questionThatWorks } from "./outcome";
 import { RetryWithNote } from "./RetryWithNote";
 import type { Goal } from "./useGoals";
 
@@ -61,12 +61,7 @@ function Remedy({ goal, outcome }: { readonly goal: Goal; readonly outcome: Outc
       );
     case "blocked":
     case "failed":
-      return (
-        <div className="flex flex-col gap-2.5">
-          <RetryWithNote goal={goal} task={outcome.task} />
-          <AskElse goal={goal} />
-        </div>
-      );
+      return <Ways goal={goal} outcome={outcome} />;
     case "cancelled":
       return <AskElse goal={goal} />;
     case "planning":
@@ -74,6 +69,18 @@ function Remedy({ goal, outcome }: { readonly goal: Goal; readonly outcome: Outc
     default:
       return null;
   }
+}
+
+/** The one that helps is first: where a question is known to work, the same goal again would be refused again. */
+function Ways({ goal, outcome }: { readonly goal: Goal; readonly outcome: Outcome }) {
+  const isAnswerable = questionThatWorks(goal) === "";
+  return (
+    <div className="flex flex-col gap-2.5">
+      {!isAnswerable && <AskElse goal={goal} />}
+      <RetryWithNote goal={goal} task={outcome.task} primary={isAnswerable} />
+      {isAnswerable && <AskElse goal={goal} />}
+    </div>
+  );
 }
 
 interface PressProps {

@@ -7,8 +7,15 @@ import { useMayAct } from "@/shell/useMayAct";
 import { TextField } from "@/ui/TextField";
 import type { Goal, GoalTask } from "./useGoals";
 
+interface RetryWithNoteProps {
+  readonly goal: Goal;
+  readonly task: GoalTask | null;
+  /** Whether that is what helps most. */
+  readonly primary: boolean;
+}
+
 /** Gives a task what it lacked, in words, and lets it be worked on again, under its goal. */
-export function RetryWithNote({ goal, task }: { readonly goal: Goal; readonly task: GoalTask | null }) {
+export function RetryWithNote({ goal, task, primary }: RetryWithNoteProps) {
   const [note, setNote] = useState("");
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
@@ -19,13 +26,12 @@ export function RetryWithNote({ goal, task }: { readonly goal: Goal; readonly ta
     if (note.trim() !== "" && task !== null && task.run_status !== null)
       await api.post(`${path("runs", run)}/inject`, { note: note.trim() });
   };
-  const done = `${task === null ? "The goal" : shortName(task.id)} is worked on again.`;
   return (
     <form
       className="flex flex-wrap items-end gap-2"
       onSubmit={(event) => {
         event.preventDefault();
-        if (may.ok && !busy) void attempt(retry, done).then((isDone) => isDone && setNote(""));
+        if (may.ok && !busy) void attempt(retry).then((isDone) => isDone && setNote(""));
       }}
     >
       {task !== null && task.run_status !== null && (
@@ -40,7 +46,7 @@ export function RetryWithNote({ goal, task }: { readonly goal: Goal; readonly ta
       <ActionButton
         label={task === null ? "Retry" : `Retry ${shortName(task.id)}`}
         type="submit"
-        variant="primary"
+        variant={primary ? "primary" : "plain"}
         may={may}
         busy={busy}
       />

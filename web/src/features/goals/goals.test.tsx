@@ -5,7 +5,7 @@ import { microOf, reachedLimit, suggestedUsd } from "./budget";
 import { doingOf, QUIET_AFTER_S } from "./doing";
 import { judgedOf } from "./evidence";
 import { rangesOf } from "./marks";
-import { outcomeOf, statusWord } from "./outcome";
+import { outcomeOf, questionThatWorks, statusWord } from "./outcome";
 import type { Goal, GoalTask } from "./useGoals";
 
 const TASK = {
@@ -62,6 +62,14 @@ describe("what a goal says of itself", () => {
     expect(said.task?.id).toBe("m/figures");
   });
 
+  test("the question that works is the one that the refusal names", () => {
+    const named = (message: string) => questionThatWorks({ message });
+    expect(named('"weather" is not understood here; try: Which region sold most?')).toBe(
+      "Which region sold most?",
+    );
+    expect(named("Nothing here tells the weather.")).toBe("");
+  });
+
   test("ends by a limit are told apart from errors", () => {
     const ended = (reason: string) =>
       outcomeOf(goal({ status: "failed", run_status: "failed" }, { status: "failed", reason })).title;
@@ -107,14 +115,25 @@ test("a slow call says its attempt, what it waits for, and when nothing is heard
     new History()
       .add("run:m", "run.started", { loop: "mission" })
       .add("run:m", "model.requested", { key: "k", model: "gpt" })
-      .add("run:m", "model.attempted", { key: "k", attempt: 1, code: "rate_limited", wait_ms: 4_000 }).events,
+      .add("run:m", "model.attempted", {
+        key: "k",
+        attempt: 1,
+        attempts_max: 4,
+        code: "rate_limited",
+        wait_ms: 4_000,
+      }).events,
   ).runs.get("m");
   expect(run).toBeDefined();
   if (run === undefined) return;
   const failedMs = (run.failedTries[0]?.atUs ?? 0) / 1_000;
   const waiting = doingOf(run, failedMs + 1_000);
-  expect(waiting).toMatchObject({ attempt: 2, isWaiting: true, waitS: 3, isQuiet: false });
-  expect(waiting.failed[0]?.words).toContain("429");
+  expect(waiting).toMatchObject({
+    attemptWords: "attempt 2 of 4",
+    isWaiting: true,
+    waitS: 3,
+    isQuiet: false,
+  });
+  expect(waiting.failed[0]).toMatch(/^Attempt 1 of 4 failed at .+ \(429, .+\); waits 4 s\.$/);
   const quiet = doingOf(run, failedMs + 4_000 + (QUIET_AFTER_S + 1) * 1_000);
   expect(quiet).toMatchObject({ isWaiting: false, isQuiet: true });
   const over = foldAll(
@@ -125,6 +144,25 @@ test("a slow call says its attempt, what it waits for, and when nothing is heard
       .add("run:m", "model.completed", { key: "k" }).events,
   ).runs.get("m");
   expect(over).toMatchObject({ doing: "", failedTries: [] });
+});
+
+test("the number of attempts is that of the record: an older one has none, a crash begins anew", () => {
+  const after = (...tries: readonly Record<string, unknown>[]) => {
+    const history = new History()
+      .add("run:m", "run.started", {})
+      .add("run:m", "model.requested", { key: "k", model: "gpt" });
+    for (const one of tries)
+      history.add("run:m", "model.attempted", { key: "k", code: "rate_limited", wait_ms: 1, ...one });
+    const run = foldAll(history.events).runs.get("m");
+    if (run === undefined) throw new Error("no run");
+    return doingOf(run, 0);
+  };
+  expect(after().attemptWords).toBe("");
+  expect(after({ attempt: 1 }, { attempt: 2 }).attemptWords).toBe("attempt 3");
+  expect(after({ attempt: 1, attempts_max: 3 }).attemptWords).toBe("attempt 2 of 3");
+  const crashed = after({ attempt: 1, attempts_max: 3 }, { attempt: 0, code: "interrupted", wait_ms: 0 });
+  expect(crashed.attemptWords).toBe("");
+  expect(crashed.failed[1]).toContain("before its process ended");
 });
 
 test("quotes are found in what was rendered, whatever signs Markdown took away", () => {

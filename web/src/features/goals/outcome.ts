@@ -141,6 +141,13 @@ function failedWords(goal: Goal, task: GoalTask | null): string {
   );
 }
 
+const QUESTION = /[Tt]ry:\s*(?:["“])?([^"”\n]+?\?)/u;
+
+/** The question that a refusal names since it works here; "" if it names none. */
+export function questionThatWorks(goal: Pick<Goal, "message">): string {
+  return QUESTION.exec(goal.message)?.[1] ?? "";
+}
+
 /** The word of a list and of the head, with its meaning. */
 export function statusWord(goal: Pick<GoalLine, "status" | "launched_us">): StatusWords {
   return goalWords(goal.status as GoalStatus, goal.launched_us !== null);

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useRef, useState } from "react";
+import { lazy, Suspense, useRef } from "react";
 import { api, path } from "@/client/http";
 import type { Shape } from "@/client/types";
 import { unless } from "@/commands/command";
@@ -7,10 +7,15 @@ import { inWords } from "@/client/http";
 import { dollars, whole } from "@/ui/amounts";
 import { ActionButton } from "@/shell/ActionButton";
 import { loadPart } from "@/shell/loadPart";
+import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
+import type { Graph } from "@/projection/graph";
+import { useProjection } from "@/state/log";
+import { useUi } from "@/state/ui";
 import { type Draft, draftOf } from "./draft";
+import { type Kept, useKeptDraft } from "./keptDraft";
 import { focusField, MistakeList } from "./MistakeList";
 import { PlanForm } from "./PlanForm";
 import { useLaunch } from "./useLaunch";
@@ -20,6 +25,9 @@ const PlanGraph = lazy(() => loadPart(() => import("./PlanGraph")));
 
 type Mission = Shape<"MissionShown">;
 
+/** A plan that was made anew is another one. */
+const plannedAt = (graph: Graph) => (mission: string) => graph.missions.get(mission)?.plannedUs ?? 0;
+
 interface PlanDialogProps {
   readonly mission: string;
   readonly onClose: () => void;
@@ -27,14 +35,23 @@ interface PlanDialogProps {
 
 /** A plan before its launch: all of it can be changed, and nothing of it has begun. */
 export function PlanDialog({ mission, onClose }: PlanDialogProps) {
+  const plannedUs = useProjection(plannedAt)(mission);
+  const user = useUi((state) => state.me?.name ?? "");
   const { data, error, refetch } = useQuery({
-    queryKey: ["missions", mission, "plan"],
+    queryKey: ["missions", mission, "plan", plannedUs],
     queryFn: ({ signal }) => api.get<Mission>(path("missions", mission), undefined, signal),
     staleTime: Infinity,
   });
   const plan = data?.plan ?? null;
   if (data !== undefined && plan !== null) {
-    return <Editor key={mission} mission={data} initial={draftOf(plan)} onClose={onClose} />;
+    return (
+      <Editor
+        key={JSON.stringify([user, mission, plannedUs])}
+        mission={data}
+        initial={draftOf(plan)}
+        onClose={onClose}
+      />
+    );
   }
   return (
     <Dialog title="Plan" width="wide" onClose={onClose}>
@@ -63,15 +80,21 @@ interface EditorProps {
 }
 
 function Editor({ mission, initial, onClose }: EditorProps) {
-  const [draft, setDraft] = useState(initial);
+  const { draft, kept, isChanged, change, reset, close, forget } = useKeptDraft(mission.id, initial);
   const ground = useRef<HTMLDivElement>(null);
-  const isChanged = JSON.stringify(draft) !== JSON.stringify(initial);
-  const { mistakes, refusals, busy, may, launch, discard } = useLaunch(mission.id, draft, isChanged, onClose);
+  const onDone = () => {
+    forget();
+    onClose();
+  };
+  const { mistakes, refusals, busy, may, launch, discard } = useLaunch(mission.id, draft, isChanged, onDone);
   return (
     <Dialog
       title="Plan"
       width="wide"
-      onClose={onClose}
+      onClose={() => {
+        close();
+        onClose();
+      }}
       footer={
         <>
           <p className="mr-auto self-center text-12 text-ink-2">
@@ -97,13 +120,33 @@ function Editor({ mission, initial, onClose }: EditorProps) {
       <div ref={ground} className="flex flex-col gap-4">
         <p className="text-15">{mission.goal}</p>
         <EstimateLine mission={mission} isChanged={isChanged} />
+        <KeptNote kept={kept} onReset={reset} />
         <MistakeList draft={draft} mistakes={mistakes} refusals={refusals} />
         <Suspense fallback={<Skeleton label="the graph" rows={4} />}>
-          <PlanGraph draft={draft} onChange={setDraft} onShow={(path) => focusField(ground.current, path)} />
+          <PlanGraph draft={draft} onChange={change} onShow={(path) => focusField(ground.current, path)} />
         </Suspense>
-        <PlanForm draft={draft} mistakes={mistakes} onChange={setDraft} />
+        <PlanForm draft={draft} mistakes={mistakes} onChange={change} />
       </div>
     </Dialog>
+  );
+}
+
+/** Says that the plan is not the one that was proposed, or not the one that was edited here. */
+function KeptNote({ kept, onReset }: { readonly kept: Kept; readonly onReset: () => void }) {
+  if (kept === "nothing") return null;
+  return (
+    <div role="status" className="flex flex-wrap items-center gap-x-3 gap-y-1.5 text-warn">
+      <p>
+        {kept === "restored"
+          ? "You have changed this plan before, in this browser; it is shown with your changes."
+          : "The plan was made anew. It is shown as it is now; your changes were to the one before, and are gone."}
+      </p>
+      {kept === "restored" && (
+        <Button size="small" onClick={onReset}>
+          Take it as proposed
+        </Button>
+      )}
+    </div>
   );
 }
 

@@ -1,7 +1,7 @@
 import { QueryClientProvider } from "@tanstack/react-query";
-import { act, render, screen, waitFor, within } from "@testing-library/react";
+import { act, cleanup, render, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { leave, leftAt, setCanvasView } from "@/canvas/view";
 import { queryClient } from "@/client/queries";
 import { eventLog } from "@/state/log";
@@ -74,10 +74,12 @@ interface Sent {
 }
 
 const sent: Sent[] = [];
-const server = { launch: { status: 200, body: {} as unknown } };
+const server = { launch: { status: 200, body: {} as unknown }, plan: PLAN as unknown };
 
 beforeEach(() => {
   sent.length = 0;
+  sessionStorage.clear();
+  server.plan = PLAN;
   server.launch = { status: 200, body: {} };
   eventLog.clear();
   queryClient.clear();
@@ -102,7 +104,7 @@ beforeEach(() => {
         ? server.launch
         : url.endsWith("/server/tools")
           ? { status: 200, body: { items: [{ name: "query_sql" }, { name: "x" }], next: null } }
-          : { status: 200, body: MISSION };
+          : { status: 200, body: { ...MISSION, plan: server.plan } };
     return Promise.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
   });
 });
@@ -325,6 +327,91 @@ test("a line of the graph is a dependency, and none leads to where it began", ()
   expect(tasks(withDependency(draft, "letter", "figures", true))).toEqual([[], ["figures"]]);
   expect(tasks(withDependency(draft, "letter", "figures", false))).toEqual([[], []]);
   expect(tasks(withDependency(draft, "letter", "letter", true))).toEqual([[], ["figures"]]);
+});
+
+/** As a reload does: the page begins anew, and the person goes to the plan again. */
+async function reopened(at_us = 1, plan = "m1") {
+  cleanup();
+  queryClient.clear();
+  act(() => setUi({ plan: "" }));
+  if (at_us > 1) {
+    const again = new History().add("run:m1", "mission.planned", { key: "planned", calls: 3, cost: 1 });
+    act(() => eventLog.append(again.events.map((one) => ({ ...one, position: 90, at_us }))));
+  }
+  show();
+  act(() => setUi((state) => ({ plan: state.plan || plan })));
+  await screen.findByText(/calls of models/);
+  return screen.getByRole("dialog", { name: "Plan" });
+}
+
+const nameOf = (dialog: HTMLElement) =>
+  within(within(dialog).getByRole("group", { name: "Agent analyst" })).getByLabelText<HTMLInputElement>(
+    "Name",
+  );
+
+describe("a plan that is being edited", () => {
+  test("is as it was after a reload, says so, and can be taken as it was proposed", async () => {
+    const { user, dialog } = await openDialog();
+    await user.type(nameOf(dialog), " Ada");
+    const again = await reopened(1, "");
+    expect(nameOf(again).value).toBe("Analyst Ada");
+    expect(within(again).getByRole("status").textContent).toMatch(/shown with your changes/);
+    await expectAccessible();
+    await user.click(within(again).getByRole("button", { name: "Take it as proposed" }));
+    expect(nameOf(again).value).toBe("Analyst");
+    expect(within(await reopened()).queryByRole("status")).toBeNull();
+  });
+
+  test("stays closed after a reload where it was closed, with the changes in it", async () => {
+    const { user, dialog } = await openDialog();
+    await user.type(nameOf(dialog), " Ada");
+    await user.click(within(dialog).getByRole("button", { name: "Close" }));
+    cleanup();
+    show();
+    expect(useUi.getState().plan).toBe("");
+    expect(nameOf(await reopened()).value).toBe("Analyst Ada");
+  });
+
+  test("is gone where the plan was made anew, and the page says so, once", async () => {
+    const { user, dialog } = await openDialog();
+    await user.type(nameOf(dialog), " Ada");
+    server.plan = { ...PLAN, agents: [{ ...PLAN.agents[0], name: "Searcher" }, PLAN.agents[1]] };
+    const again = await reopened(5_000_000);
+    expect(nameOf(again).value).toBe("Searcher");
+    expect(within(again).getByRole("status").textContent).toMatch(/made anew/);
+    expect(within(await reopened()).queryByRole("status")).toBeNull();
+  });
+
+  test("is shown to nobody else, and leaves with them", async () => {
+    const { user, dialog } = await openDialog();
+    await user.type(nameOf(dialog), " Ada");
+    const me = useUi.getState().me;
+    if (me === null) throw new Error("nobody is there");
+    act(() => setUi({ me: { ...me, tenant: "other" } }));
+    expect(nameOf(await reopened()).value).toBe("Analyst");
+    act(() => setUi({ me }));
+    expect(nameOf(await reopened()).value).toBe("Analyst Ada");
+    act(() => setUi({ me: { ...me, name: "bob" } }));
+    expect(nameOf(await reopened()).value).toBe("Analyst");
+    expect(Object.keys(sessionStorage)).toEqual([]);
+  });
+
+  test("is forgotten when it is launched, and what is kept in another form is not taken", async () => {
+    const { user, dialog } = await openDialog();
+    await user.type(nameOf(dialog), " Ada");
+    const [key = ""] = Object.keys(sessionStorage);
+    const kept = JSON.parse(sessionStorage.getItem(key) ?? "") as {
+      base: string;
+      draft: { agents: unknown };
+    };
+    sessionStorage.setItem(key, JSON.stringify({ ...kept, draft: { ...kept.draft, agents: [{ name: 7 }] } }));
+    const again = await reopened();
+    expect(nameOf(again).value).toBe("Analyst");
+    await user.type(nameOf(again), "s");
+    expect(Object.keys(sessionStorage)).toEqual([key]);
+    await user.click(within(again).getByRole("button", { name: "Launch" }));
+    await waitFor(() => expect(Object.keys(sessionStorage)).toEqual([]));
+  });
 });
 
 test("a discarded plan is cancelled", async () => {

@@ -11,6 +11,7 @@ import { GoalOptions } from "./GoalOptions";
 import { budgetMistake, NO_WISHES, wishWords } from "./goalWishes";
 import { PlanDialog } from "./PlanDialog";
 import { PlanState } from "./PlanState";
+import { editedGoal } from "./keptDraft";
 import { openPlans } from "./plans";
 import { usePlan } from "./usePlan";
 import { useFailedPlan } from "./useFailedPlan";
@@ -30,6 +31,12 @@ export default function GodMode() {
   const may = canAct(commandState());
   const reviewed = plans.find((one) => one.run.id === ui.plan);
   useFailedPlan(ui.plan);
+
+  const { name = "", tenant = "" } = ui.me ?? {};
+  useEffect(() => {
+    const edited = editedGoal(name, tenant);
+    if (edited !== "") setUi((state) => (state.plan === "" ? { plan: edited } : state));
+  }, [name, tenant]);
 
   useEffect(() => {
     if (may.ok) return;

@@ -47,7 +47,6 @@ export function useLaunch(mission: string, draft: Draft, isChanged: boolean, onD
       await api.post(`${path("god-mode", mission)}/launch`, isChanged ? { plan: planOf(draft) } : {});
       void queryClient.invalidateQueries({ queryKey: ["missions"] });
       bringIntoView(mission);
-      toast("Launched", { tone: "good", advice: "Tasks begin as soon as what they depend on is done." });
       onDone();
     } catch (error) {
       const message = inWords(error);

@@ -54,7 +54,7 @@ function onTask(verb: Exclude<TaskVerb, "judge">, label: string, done: string): 
 }
 
 export const commands: readonly Command[] = [
-  onTask("start", "Start task", "Its agent begins with it."),
-  onTask("retry", "Retry task", "It will be worked on again."),
-  onTask("cancel", "Cancel task", "It is cancelled for good."),
+  onTask("start", "Start task", "Started"),
+  onTask("retry", "Retry task", "Retried"),
+  onTask("cancel", "Cancel task", "It is cancelled."),
 ];

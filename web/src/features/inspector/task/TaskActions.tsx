@@ -31,7 +31,7 @@ export function TaskActions({ task, run }: TaskActionsProps) {
           size="small"
           busy={busy}
           may={may}
-          onClick={() => void post("start", "Its agent begins with it.")}
+          onClick={() => void post("start", "Started")}
         />
       )}
       {can("retry") && (
@@ -40,7 +40,7 @@ export function TaskActions({ task, run }: TaskActionsProps) {
           size="small"
           busy={busy}
           may={may}
-          onClick={() => void post("retry", "It will be worked on again.")}
+          onClick={() => void post("retry", "Retried")}
         />
       )}
       {can("cancel") && (
