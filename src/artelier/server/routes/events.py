@@ -17,19 +17,10 @@ from artelier.chat.session.settings import check_chat
 from artelier.errors import Conflict, InvalidRequest
 from artelier.log import run_stream
 from artelier.server.agui.agent_turn import AgentTelling, AgentThread
-from artelier.server.agui.event_follower import (
-    INPUT_SCHEMA,
-    Following,
-    Telling,
-    chat_for,
-    is_for_agent,
-    read_input,
-    seen_of,
-    wishes_of,
-    words_of,
-)
+from artelier.server.agui.event_follower import Following, Telling, chat_for, seen_of
 from artelier.server.agui.interrupts import read_resume
 from artelier.server.agui.mission_turn import MissionThread, is_mission
+from artelier.server.agui.run_input import INPUT_SCHEMA, is_for_agent, read_input, wishes_of, words_of
 from artelier.server.background_tasks import LET_GO_S, Errands, errands_of, let_go
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
 from artelier.server.graph.records import GraphOut
