@@ -24,6 +24,7 @@ from artelier.agents.launch import tools_of
 from artelier.agents.run_config import Job, Wanted
 from artelier.agents.stream import ModelAnswered, stream_of
 from artelier.app import Kernel, TenantKernel
+from artelier.artifacts.media.inspection import check_attachments
 from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.chat.session.settings import said_text
 from artelier.errors import ArtelierError, Conflict, InvalidRequest
@@ -53,7 +54,6 @@ from artelier.server.background_tasks import LET_GO_S, Errand, Errands, Key
 
 CONTEXT_CHARS_MAX = 100
 PARTS_MAX = 100
-FILES_MAX = 16
 MODES = ("text/plain", "text/*", "application/json", "*/*")
 """Kinds of output of which a client has to take one."""
 
@@ -403,8 +403,7 @@ def _content_of(message: a2a.Message) -> tuple[str, tuple[bytes, ...]]:
                 if kind
                 else "a part is empty"
             )
-    if len(files) > FILES_MAX:
-        raise InvalidRequest("too many files", expected=f"at most {FILES_MAX}", got=len(files))
+    check_attachments(files)
     return said_text("\n".join(words)), tuple(files)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from ag_ui import core as agui
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -12,6 +14,11 @@ from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import InvalidRequest
 from artelier.server.agui.client_answers import PREFIX
+from artelier.server.deps import attachments_of, medium_at
+from artelier.server.openai_api.requests import InlineMedium, inline_medium, refuse
+from artelier.server.wire.base import AttachmentAsk
+
+_MediaPart = agui.ImagePart | agui.AudioPart | agui.VideoPart | agui.DocumentPart
 
 RUN_CHARS_MAX = 200
 """Of a client's name for its run."""
@@ -61,9 +68,35 @@ def input_schemas(refs: str) -> dict[str, dict[str, Any]]:
 def read_input(body: bytes) -> agui.RunAgentInput:
     """Errors: `InvalidRequest` that names what is wrong, and not what came."""
     try:
-        return agui.RunAgentInput.model_validate_json(body)
+        return agui.RunAgentInput.model_validate_json(_upgrade(body))
     except ValidationError as error:
         raise _misfit(error, "the body is no RunAgentInput") from None
+
+
+def _upgrade(body: bytes) -> bytes:
+    """Return a body with the media parts of AG-UI 1.0 in place of the `binary` parts of clients before it."""
+    if b'"binary"' not in body:
+        return body
+    try:
+        asked: Any = msgspec.json.decode(body)
+        for message in asked["messages"]:
+            if isinstance(message.get("content"), list):
+                message["content"] = [_upgraded(part) for part in message["content"]]
+        return msgspec.json.encode(asked)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, LookupError, TypeError, AttributeError):
+        return body  # it does not fit either way, and the validation says why
+
+
+def _upgraded(part: Any) -> Any:
+    if part["type"] != "binary":
+        return part
+    media_type: str = part["mimeType"]
+    kind = media_type.partition("/")[0]
+    for name, source in (("data", "data"), ("url", "url"), ("id", "file")):
+        if value := part.get(name):
+            given = {"type": source, "value": value, "mimeType": media_type}
+            return {"type": kind if kind in ("image", "audio", "video") else "document", "source": given}
+    return part
 
 
 def _misfit(error: ValidationError, what: str) -> InvalidRequest:
@@ -74,19 +107,54 @@ def _misfit(error: ValidationError, what: str) -> InvalidRequest:
     return InvalidRequest(f"{what}: " + "; ".join(named)[:1000], expected="RunAgentInput of AG-UI 1.0")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidContent:
+    """The last thing that the person said, and what they show with it."""
+
+    words: str
+    attachments: tuple[bytes, ...] = ()
+
+
 def words_of(asked: agui.RunAgentInput) -> str:
-    """The last thing that the person said. Errors: `InvalidRequest` for none, or for more than text."""
-    said = next((one for one in reversed(asked.messages) if one.role == "user"), None)
-    if said is None or asked.messages[-1].role != "user":
+    """Return the words of the last thing that the person said. Errors: `InvalidRequest` for none."""
+    return said_text("\n".join([one.text for one in _parts_of(asked) if one.type == "text"]))
+
+
+async def read_said(desk: TenantKernel, actor: str, asked: agui.RunAgentInput) -> SaidContent:
+    """Return the last thing that the person said, with the content of what they show.
+
+    Errors: `InvalidRequest` for no words, and for a part that is taken nowhere; those of `attachments_of`.
+    """
+    words = words_of(asked)
+    place = f"messages.{len(asked.messages) - 1}.content"
+    shown = [
+        _shown_by(one, param=f"{place}.{number}")
+        for number, one in enumerate(_parts_of(asked))
+        if one.type != "text"
+    ]
+    return SaidContent(words=words, attachments=tuple(await attachments_of(desk, actor, shown)))
+
+
+def _parts_of(asked: agui.RunAgentInput) -> list[agui.ContentPart]:
+    said = asked.messages[-1] if asked.messages else None
+    if said is None or said.role != "user":
         raise InvalidRequest("nobody has said anything", expected="a user message at the end")
-    if isinstance(said.content, str):
-        return said_text(said.content)
-    pieces: list[str] = []
-    for part in said.content:
-        if part.type != "text":
-            raise InvalidRequest("a turn is text", expected="text parts only", got=part.type)
-        pieces.append(part.text)
-    return said_text("\n".join(pieces))
+    return [agui.TextPart(text=said.content)] if isinstance(said.content, str) else said.content
+
+
+def _shown_by(part: _MediaPart, *, param: str) -> AttachmentAsk | InlineMedium:
+    """Return what a part shows, not decoded yet. Errors: `InvalidRequest`."""
+    source = part.source
+    if source.type == "data":
+        return inline_medium(source.mime_type, source.value, param=param)
+    if source.type == "url" and source.value:
+        return medium_at(source.value, param=param)
+    raise refuse(
+        param,
+        f"{part.type}: this server cannot read what another holds for you",
+        expected="a source of type data, or of type url with a data URL or the ref of an artifact",
+        got=source.type,
+    )
 
 
 def wishes_of(asked: agui.RunAgentInput) -> Wishes:
