@@ -112,7 +112,7 @@ REFUSED: list[tuple[list[dict[str, Any]], str, str]] = [
     ([data(b"\0\0\0\x18ftypmp42", "video/mp4")], "video", "no image, sound, PDF or text"),
     ([data(b"hello, ", "image/png")] * (ATTACHMENTS_MAX + 1), "image", "too many attachments"),
     ([data(bytes(MEDIUM_BYTES_MAX + 3))], "image", "too large"),
-    ([data(bytes(MEDIUM_BYTES_MAX // 2 + 2**21))] * 2, "audio", "too large together"),
+    ([data(bytes(11 * 2**20 + 2**19))] * 2, "audio", "too large together"),
 ]
 
 
