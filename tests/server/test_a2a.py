@@ -89,7 +89,7 @@ async def served(path: Path, *replies: Any, **more: Any) -> AsyncIterator[Served
     kernel = Kernel.open(
         path / "state.db",
         models=model,
-        tools=[send_mail],
+        tools=[send_mail, *more.pop("tools", ())],
         policy=policy,
         environ={},
         workspaces=more.pop("workspaces", None),
@@ -430,10 +430,8 @@ def files_of(artifacts: Any) -> list[tuple[str, bytes]]:
 def test_what_tools_have_shown_comes_as_files_of_the_task(tmp_path: Path) -> None:
     async def main() -> None:
         twice = [tool_call("paint", {"side": 5}), tool_call("paint", {"side": 6})]
-        async with served(
-            tmp_path, twice, "Two squares.", *[tool_call("paint", {"side": 7}), "One."]
-        ) as made:
-            made.house.kernel.services.tools["paint"] = paint
+        replies = (twice, "Two squares.", tool_call("paint", {"side": 7}), "One.")
+        async with served(tmp_path, *replies, tools=[paint]) as made:
             client = await made.client(streaming=False)
             done = await task_from(client, said("Paint."))
             assert reply_of(done) == "Two squares."
