@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -16,13 +17,19 @@ import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
-from artelier import ModelReply, ToolCall
+from artelier import AutonomousAgent, ModelReply, ToolCall
 from artelier.app import Kernel
+from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, read_header
 from artelier.errors import RunSuspended, ToolFailed
 from artelier.kernel import Limits
+from artelier.kernel.queries.content import MEDIA_BYTES_MAX
 from artelier.server.mcp import Face
+from artelier.server.mcp.client_view import uri_of
+from artelier.testing import ScriptedModel, tool_call
+from artelier.tools import tool
 from artelier.tools.mcp import McpServer
 from tests.cli.conftest import Provider, Shell
+from tests.media.samples import png
 from tests.processes import killed_at_last
 from tests.tools.contexts import Recorder
 
@@ -370,6 +377,49 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"goal": "x" * 100_001}, "invalid_arguments"),
     ({}, "invalid_arguments"),
 ]
+
+
+@tool
+def paint(side: int, extra_bytes: int = 0) -> ResultWithMedia:
+    """Paint a square."""
+    content = png(side, side) + bytes(extra_bytes)
+    return ResultWithMedia(
+        value={"painted": side},
+        media=(MediaFacts(content=content, header=read_header(content, "image/png")),),
+    )
+
+
+def test_what_a_run_has_shown_comes_as_images_of_its_result(shell: Shell) -> None:
+    large = MEDIA_BYTES_MAX
+    calls = [
+        tool_call("paint", {"side": 5}),
+        tool_call("paint", {"side": 6, "extra_bytes": large}),
+        tool_call("paint", {"side": 5}),
+    ]
+    model = ScriptedModel([calls, "Squares."])
+
+    async def work() -> None:
+        with Kernel.open(shell.folder / "state.db", models={"m": model}, tools=[paint], environ={}) as kernel:
+            face = Face(kernel, tenant="default", principal="user:kim", model="m")
+            await AutonomousAgent(kernel=kernel, agent_id="assistant").run(
+                run_id="r1", model="m", prompt="Paint."
+            )
+            async with Client(face.server, read_timeout_seconds=30) as client:
+                result = await client.call_tool("run_result", {"run_id": "r1"})
+                told: Any = result.structured_content
+                shown = {one.type: one for one in result.content[1:]}
+
+                assert [one["left_out"] for one in told["media"]] in ([True, False], [False, True])
+                picture: Any = shown["image"]
+                assert (picture.mime_type, b64decode(picture.data)) == ("image/png", png(5, 5))
+                link: Any = shown["resource_link"]
+                assert (link.mime_type, link.size) == ("image/png", len(png(6, 6)) + large)
+                [small] = [one["artifact"] for one in told["media"] if not one["left_out"]]
+                found = await client.read_resource(uri_of(small))
+                assert found.contents[0].mime_type == "image/png"
+            await face.aclose()
+
+    asyncio.run(work())
 
 
 def test_what_no_client_may_ask_is_refused_in_the_one_shape(shell: Shell) -> None:

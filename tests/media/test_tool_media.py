@@ -18,7 +18,7 @@ from artelier.tools.mcp import McpServer
 from tests.media.samples import pdf, png, wav
 from tests.missions.mission_stage import MISSION, launched, opened, planned, replayed
 from tests.missions.task_stage import decide, play, write
-from tests.missions.test_attachments import SeeingTeam
+from tests.missions.test_attachments import SALES, SeeingTeam, answered
 
 RULES = MediaRules(types=IMAGES | PDFS, bound=lambda medium: 1_000)
 CAMERA = Path(__file__).parent / "camera.py"
@@ -178,6 +178,68 @@ def test_a_task_of_a_mission_is_sent_what_its_tool_shows(tmp_path: Path) -> None
     play(scenario())
 
     assert (png(5, 5),) in team.shown.media
+
+
+def judging(team: SeeingTeam) -> ModelRequest:
+    """What the evaluator was asked."""
+    [asked] = [one for (what, _), one in zip(team.asked, team.requests, strict=True) if what == "Verdict"]
+    return asked
+
+
+def seeing(*names: str, **more: Any) -> SeeingTeam:
+    see = decide("use_tool", tool=NAME, input={"names": list(names)})
+    return SeeingTeam(
+        planned({"slug": "a", "max_iterations": 3}), scripts={"a": [see, write("Out a")]}, **more
+    )
+
+
+@pytest.mark.parametrize("is_fault", [False, True])
+def test_a_figure_that_a_tool_has_shown_is_for_the_evaluator_who_sees_it(
+    tmp_path: Path, is_fault: bool
+) -> None:
+    team = seeing("a.png", content=f"# Bergen\n\n{SALES}", judge=answered(is_fault))
+
+    async def scenario() -> None:
+        tools = await camera(filled(tmp_path / "files"))
+        with opened(tmp_path, team, tools=tools) as kernel:
+            shown = await launched(kernel.for_tenant("acme"))
+            assert (shown["status"] == "completed") is not is_fault, shown["message"]
+            calls = len(team.requests)
+            assert (await replayed(kernel, "acme", f"{MISSION}/a")).status is not None
+            assert len(team.requests) == calls
+
+    play(scenario())
+
+    if not is_fault:
+        assert [one.media_type for one in media_in(judging(team).messages)] == ["image/png"]
+        assert "1. show (image/png, 5 x 5 pixels" in "\n".join(said_of(judging(team)))
+
+
+def test_an_evaluator_reads_the_text_of_a_pdf_that_a_tool_has_shown(tmp_path: Path) -> None:
+    team = seeing("c.pdf", content="# Oslo\n\nThe page says: Revenue of Oslo.")
+
+    async def scenario() -> None:
+        tools = await camera(filled(tmp_path / "files"))
+        with opened(tmp_path, team, tools=tools) as kernel:
+            assert (await launched(kernel.for_tenant("acme")))["status"] == "completed"
+
+    play(scenario())
+
+    assert [one.kind for one in media_in(judging(team).messages)] == ["pdf"]
+
+
+def test_an_evaluator_that_sees_nothing_is_told_what_was_left_out(tmp_path: Path) -> None:
+    team = seeing("a.png", rules=MediaRules())
+
+    async def scenario() -> None:
+        tools = await camera(filled(tmp_path / "files"))
+        with opened(tmp_path, team, tools=tools) as kernel:
+            assert (await launched(kernel.for_tenant("acme")))["status"] == "completed"
+
+    play(scenario())
+
+    told = "\n".join(said_of(judging(team)))
+    assert "left out, since model" in told and "takes no image/png" in told
 
 
 def test_a_tool_that_only_looks_so_shows_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from artelier import ModelRequest, tool
 from artelier.kernel import run_row
 from artelier.kernel.queries.content import blob_json
 from artelier.missions.definition import Check
-from artelier.missions.task.loop_state import RULES_HARD, RULES_HEED, TaskJob
+from artelier.missions.task.loop_state import RULES_HARD, RULES_SEE, TaskJob
 from artelier.missions.task.output_lint import ADVICE
 from artelier.tools.built_in import calculator_tool
 from tests.missions.task_stage import (
@@ -194,7 +194,7 @@ def test_a_run_from_before_keeps_the_rules_that_it_was_started_under(tmp_path: P
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             stored = (await make_task(desk, max_iterations=3)).settings()
-            assert stored.pop("rules") == RULES_HEED
+            assert stored.pop("rules") == RULES_SEE
             result = await work(desk, TaskJob.from_stored(stored))
 
             assert (result.status, result.reason) == ("failed", "max_iterations")

@@ -42,6 +42,7 @@ ALLOWED: dict[str, str] = {
     "a body or a file within its bound; what is large in a thread": """
         server/a2a/protocol.py:read_request msgspec.json.decode
         server/agui/client_answers.py:_content_of msgspec.json.decode
+        server/agui/run_input.py:_upgrade msgspec.json.decode
         webhooks/signed_requests.py:_read msgspec.json.decode
         webhooks/signed_requests.py:<module> msgspec.json.Decoder
         server/openai_api/calls.py:_sorted_members json.loads

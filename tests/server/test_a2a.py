@@ -35,6 +35,7 @@ from google.protobuf.struct_pb2 import Value
 
 from artelier import ModelReply, ModelRequest, ToolCall
 from artelier.app import Kernel
+from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, read_header
 from artelier.kernel import Policy
 from artelier.kernel.policy import Workspaces
 from artelier.ports.media import MediaRules
@@ -88,7 +89,7 @@ async def served(path: Path, *replies: Any, **more: Any) -> AsyncIterator[Served
     kernel = Kernel.open(
         path / "state.db",
         models=model,
-        tools=[send_mail],
+        tools=[send_mail, *more.pop("tools", ())],
         policy=policy,
         environ={},
         workspaces=more.pop("workspaces", None),
@@ -410,6 +411,42 @@ def test_a_picture_is_shown_to_a_model_that_sees_and_to_no_other(tmp_path: Path)
             with pytest.raises(fault.InvalidParamsError, match="no image"):
                 await task_from(client, said("And this?", Part(raw=b"\0no picture")))
             assert not made.house.model.requests
+
+    play(main())
+
+
+@tool
+def paint(side: int) -> ResultWithMedia:
+    """Paint a square."""
+    content = png(side, side)
+    facts = MediaFacts(content=content, header=read_header(content, "image/png"))
+    return ResultWithMedia(value={"painted": side}, media=(facts,))
+
+
+def files_of(artifacts: Any) -> list[tuple[str, bytes]]:
+    return [(part.media_type, part.raw) for one in artifacts for part in one.parts if part.raw]
+
+
+def test_what_tools_have_shown_comes_as_files_of_the_task(tmp_path: Path) -> None:
+    async def main() -> None:
+        twice = [tool_call("paint", {"side": 5}), tool_call("paint", {"side": 6})]
+        replies = (twice, "Two squares.", tool_call("paint", {"side": 7}), "One.")
+        async with served(tmp_path, *replies, tools=[paint]) as made:
+            client = await made.client(streaming=False)
+            done = await task_from(client, said("Paint."))
+            assert reply_of(done) == "Two squares."
+            both = [("image/png", png(5, 5)), ("image/png", png(6, 6))]
+            assert sorted(files_of(done.artifacts)) == sorted(both)
+            shown = await client.get_task(GetTaskRequest(id=done.id))
+            assert sorted(files_of(shown.artifacts)) == sorted(both)
+            [listed] = (await client.list_tasks(ListTasksRequest(include_artifacts=True))).tasks
+            assert files_of(listed.artifacts) == [] and reply_of(listed) == "Two squares."
+
+            asked = said("Paint.")
+            asked.configuration.accepted_output_modes.append("text/plain")
+            plain = await task_from(client, asked)
+            assert files_of(plain.artifacts) == []
+            assert "left out" in plain.artifacts[-1].parts[0].text
 
     play(main())
 

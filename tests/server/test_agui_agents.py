@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from artelier.app import Kernel
 from artelier.errors import InvalidRequest
 from artelier.kernel.policy import Workspaces
-from artelier.server.agui.event_follower import read_input, wishes_of
+from artelier.server.agui.run_input import read_input, wishes_of
 from artelier.server.app import create_app
 from artelier.server.openapi import document
 from artelier.server.settings import ServerSettings

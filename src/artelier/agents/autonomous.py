@@ -21,7 +21,7 @@ from artelier.agents.run_config import (
     wanted_turn,
     with_verbatim_task,
 )
-from artelier.artifacts.media.inspection import inspect_medium
+from artelier.artifacts.media.inspection import inspect_attachments
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
@@ -286,7 +286,7 @@ class AutonomousAgent:
             wanted = replace(wanted, prompt=services.escape_placeholders(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
             _check_models(services, wanted)
-        shown = [await inspect_medium(one) for one in wanted.attachments] if recorded is None else []
+        shown = await inspect_attachments(wanted.attachments) if recorded is None else []
         profile = await save_if_new(runs, self.profile)
         job = self._job(services, _window_for(services, wanted.model, recorded), wanted, profile, tenant)
         kit = await self.kit(runs)

@@ -34,7 +34,7 @@ from artelier.kernel.steps.failures import ask_in_turn
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
-from artelier.loops.tool_media import media_pieces
+from artelier.loops.tool_media import media_before, media_of_results, media_pieces
 from artelier.operations.graph.failures import OperationStepFailed
 from artelier.ports.model import Delta, ToolCall
 from artelier.tokens import estimate_tokens
@@ -493,10 +493,9 @@ class AgentLoop:
     async def _show_media(self, state: AgentState, results: list[ToolResult]) -> None:
         pieces = await media_pieces(
             self.run,
-            list(zip(self._called, results, strict=True)),
+            media_of_results(zip(self._called, results, strict=True)),
             model=self.job.model,
-            conversation=self.conversation,
-            shown_from=state.shown,
+            shown=media_before(self.conversation, first=state.shown),
             key=f"c{state.cycle + 1}/media",
         )
         if pieces:

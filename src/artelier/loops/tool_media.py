@@ -1,13 +1,14 @@
 """Media that tools return beside data, such as images, in the message that shows them to a model.
 
 A result names its media; a model sees them in a message of their own behind all results of a cycle, which
-every provider takes. What its model does not take is left out, with the reason in words: no run ends of a
-picture. Read next: `kernel/tool_calls/tool_outcome.py`, which stores them.
+every provider takes. Whoever judges the work is shown them in the same form. What a model does not take is
+left out, with the reason in words: no run ends of a picture.
+Read next: `kernel/tool_calls/tool_outcome.py`, which stores them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -22,27 +23,28 @@ from artelier.ports.media import Medium, media_in, media_line
 WHY_CHARS_MAX = 300
 
 
+def media_of_results(results: Iterable[tuple[str, ToolResult]]) -> list[tuple[str, Medium]]:
+    """Return what tools have shown, with the name that each was called by."""
+    return [(name, medium) for name, result in results for medium in result.media]
+
+
+def media_before(conversation: Conversation, *, first: int = 1) -> Iterator[Medium]:
+    """Yield the media of a conversation, from the first message on that prompts hold."""
+    yield from media_in(conversation.messages(first, len(conversation)))
+
+
 async def media_pieces(
-    run: Run,
-    results: Sequence[tuple[str, ToolResult]],
-    *,
-    model: str,
-    conversation: Conversation,
-    shown_from: int = 1,
-    shown: Iterable[Medium] = (),
-    key: str,
+    run: Run, media: Sequence[tuple[str, Medium]], *, model: str, shown: Iterable[Medium] = (), key: str
 ) -> list[dict[str, Any]]:
     """Return the pieces of a message that show what tools have returned; none if they showed nothing.
 
-    `results` stand with the name that each tool was called by. `shown_from`: the first message of the
-    conversation that prompts hold, and `shown` what they hold beside it: all of it counts towards the most
-    that a call takes. The choice is journaled under `key`.
+    `media` stand with the name that each tool was called by. `shown`: what the prompt holds beside them,
+    which counts towards the most that a call takes; read only if there are some. The choice is journaled
+    under `key`.
     """
-    media = [(name, medium) for name, result in results for medium in result.media]
     if not media:
         return []
-    last = len(conversation)
-    there = [*shown, *media_in(conversation.messages(shown_from, last))]
+    there = list(shown)
 
     def choose() -> list[str]:
         found = why_not_shown(run.core, [one for _, one in media], model=model, shown=there)

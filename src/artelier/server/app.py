@@ -244,7 +244,7 @@ def correct_openapi(app: FastAPI) -> None:
 
 
 def _correct(schema: dict[str, Any]) -> dict[str, Any]:
-    from artelier.server.agui.event_follower import input_schemas
+    from artelier.server.agui.run_input import input_schemas
 
     _rename_schemas(schema)
     schemas: dict[str, Any] = schema["components"]["schemas"]

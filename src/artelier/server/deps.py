@@ -7,6 +7,7 @@ all tenants, and each hop costs as much as a small request.
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,15 +20,16 @@ from starlette.background import BackgroundTask
 from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
 from artelier.artifacts.content import encode_content
+from artelier.artifacts.media.inspection import check_attachments
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
 from artelier.kernel.queries.tenants import tenant_ids
 from artelier.missions.definition import slug_of
-from artelier.ports.media import CALL_BYTES_MAX, Medium
+from artelier.ports.media import Medium
 from artelier.server.live.hub import Hub
 from artelier.server.openai_api.calls import inline_bytes
-from artelier.server.openai_api.requests import parse_data_url
+from artelier.server.openai_api.requests import InlineMedium, parse_data_url
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
 from artelier.server.wire.base import AttachmentAsk
@@ -165,10 +167,20 @@ def artifacts_of(desk: Acting, actor: str, *, world: str | None = None) -> Artif
     return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts
 
 
-_ADDRESSES = ("data:", "http:", "https:")
+_ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
-async def attachments_of(desk: TenantKernel, actor: str, given: Sequence[AttachmentAsk]) -> list[bytes]:
+def medium_at(address: str, *, param: str) -> AttachmentAsk | InlineMedium:
+    """Return what a text names: the medium of a data URL, or an artifact by its ref.
+
+    Errors: `InvalidRequest` for any other address: nothing is fetched here.
+    """
+    return parse_data_url(address, param=param) if _ADDRESS.match(address) else AttachmentAsk(address)
+
+
+async def attachments_of(
+    desk: Acting, actor: str, given: Sequence[AttachmentAsk | InlineMedium]
+) -> list[bytes]:
     """Return the content of what came with a request, whichever way it was given.
 
     Errors: `InvalidRequest` for an address that is no data URL, and for more than one call takes; `NotFound`,
@@ -176,18 +188,14 @@ async def attachments_of(desk: TenantKernel, actor: str, given: Sequence[Attachm
     """
     found: list[bytes] = []
     for number, one in enumerate(given):
-        text = one.root
-        if text.startswith(_ADDRESSES):
-            found.append(await inline_bytes(parse_data_url(text, param=f"attachments.{number}")))
-        else:
-            artifact = await artifacts_of(desk, actor).read(text, price_max=0)
+        if isinstance(one, AttachmentAsk):
+            one = medium_at(one.root, param=f"attachments.{number}")
+        if isinstance(one, AttachmentAsk):
+            artifact = await artifacts_of(desk, actor).read(one.root, price_max=0)
             found.append(encode_content(artifact.content)[1])
-        if (size := sum(map(len, found))) > CALL_BYTES_MAX:  # twenty artifacts may be a gigabyte
-            raise InvalidRequest(
-                "the attachments are too large together",
-                expected=f"at most {CALL_BYTES_MAX} bytes, which is what one call of a model takes",
-                got=size,
-            )
+        else:
+            found.append(await inline_bytes(one))
+        check_attachments(found)  # now: twenty artifacts may be a gigabyte
     return found
 
 

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -19,7 +19,15 @@ from artelier.confinement import Needs
 from artelier.errors import InvalidRequest, ToolFailed
 from artelier.log import Blob
 from artelier.log.blobs import DataKey, prepared_blob
-from artelier.ports.media import ATTACHED_TEXT_BYTES_MAX, MEDIA_TYPES, MEDIUM_BYTES_MAX, PAGES_MAX, Medium
+from artelier.ports.media import (
+    ATTACHED_TEXT_BYTES_MAX,
+    ATTACHMENTS_MAX,
+    CALL_BYTES_MAX,
+    MEDIA_TYPES,
+    MEDIUM_BYTES_MAX,
+    PAGES_MAX,
+    Medium,
+)
 
 # The headers of images and sounds: their type, their size in pixels or seconds, and whether they are
 # whole.
@@ -317,6 +325,20 @@ def check_size(size_bytes: int) -> None:
         )
 
 
+def check_attachments(contents: Sequence[bytes]) -> None:
+    """Refuse more than one command or request may come with. Errors: `InvalidRequest`."""
+    if len(contents) > ATTACHMENTS_MAX:
+        raise InvalidRequest(
+            "too many attachments at once", expected=f"at most {ATTACHMENTS_MAX}", got=len(contents)
+        )
+    if (size := sum(map(len, contents))) > CALL_BYTES_MAX:
+        raise InvalidRequest(
+            "the attachments are too large together",
+            expected=f"at most {CALL_BYTES_MAX} bytes, which is what one call of a model takes",
+            got=size,
+        )
+
+
 async def inspect_medium(content: bytes, *, media_type: str = "") -> MediaFacts:
     """Return what a medium is. `media_type` is what somebody says of it; its bytes decide.
 
@@ -334,6 +356,12 @@ async def inspect_medium(content: bytes, *, media_type: str = "") -> MediaFacts:
     if found != PDF:
         return MediaFacts(content=content, header=await asyncio.to_thread(read_header, content, found))
     return await _read_pdf(content)
+
+
+async def inspect_attachments(contents: Sequence[bytes]) -> list[MediaFacts]:
+    """Return what comes with a command or a request. Errors: as of `check_attachments`, `inspect_medium`."""
+    check_attachments(contents)
+    return [await inspect_medium(one) for one in contents]
 
 
 def _read_text(content: bytes, *, media_type: str) -> MediaFacts:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from artelier.artifacts.media.inspection import inspect_medium, keep_medium
+from artelier.artifacts.media.inspection import MediaFacts, inspect_attachments, keep_medium
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import left_unbegun
 from artelier.chat.rows import NODES_PER_EVENT, Node, draft_name, draft_range, run_name
@@ -266,7 +266,8 @@ class ChatTurns(ChatDeletions):
             raise InvalidRequest("attachments are shown with the words of a new turn", got=trigger)
         blobs: list[Blob] = []
         words = await self._part_key()
-        shown = [await self._attach(one, blobs, key=words) for one in attachments]
+        facts = await inspect_attachments(attachments)
+        shown = [await self._attach(one, blobs, key=words) for one in facts]
         profile, ref = await cs.profile_of(self.desk, settings)
         is_plain = profile is None or not profile.enabled
         await self._begin_left()
@@ -368,9 +369,8 @@ class ChatTurns(ChatDeletions):
         )
         await self._append(*([rewound] if rewound is not None else []), asked, blobs=blobs, seq=seq)
 
-    async def _attach(self, content: bytes, blobs: list[Blob], *, key: DataKey) -> dict[str, Any]:
-        """Return the piece of a message that shows a medium. Errors: `InvalidRequest`, `BrokenMedium`."""
-        facts = await inspect_medium(content)
+    async def _attach(self, facts: MediaFacts, blobs: list[Blob], *, key: DataKey) -> dict[str, Any]:
+        """Return the piece of a message that shows a medium."""
         escape = self.desk.services.escape_placeholders
         kept = await keep_medium(self.desk.id, key, facts, escape=escape)
         blobs += kept.blobs

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from artelier.errors import Erased, InvalidRequest
+from artelier.artifacts import Artifacts
+from artelier.artifacts.media.inspection import type_of
+from artelier.errors import ArtelierError, Erased, InvalidRequest
+from artelier.kernel.events import ToolCompleted
+from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.services import Services
 from artelier.log import Store, Tx, decode_stored, stored_blob
 from artelier.log.contract import stored_name
+from artelier.log.queries import stream_events
 
 
 async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
@@ -55,6 +62,67 @@ async def shown_fields(services: Services, tenant: str, ref: str | None) -> dict
     """A stored JSON object to look at; empty where there is none, or it was erased."""
     found: Any = await shown_json(services, tenant, ref)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+MEDIA_SHOWN_MAX = 8
+"""Media of one run in one answer: the newest (guess)."""
+MEDIA_BYTES_MAX = 4 * 1024 * 1024
+"""All media of one answer together: as much as one resource of MCP in one message."""
+_MEDIA_CALLS = 1_000
+"""Newest results of tools in which media are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownMedium:
+    """An image, a sound, a PDF or a text that a tool has shown, as the artifact that holds it."""
+
+    ref: str
+    media_type: str
+    size_bytes: int
+    content: bytes | None
+    """None where it would make the answer larger than `MEDIA_BYTES_MAX`."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """JSON data about it, without its content."""
+        return {
+            "artifact": self.ref,
+            "media_type": self.media_type,
+            "size_bytes": self.size_bytes,
+            "left_out": self.content is None,
+        }
+
+
+async def media_of_tools(services: Services, tenant: str, run_id: str, space: Artifacts) -> list[ShownMedium]:
+    """Return the newest media that the tools of a run have shown, oldest first, each once: those that the
+    reader of `space` may read. Errors: `NotFound` for no such run.
+    """
+    row = await run_row(services.store, tenant, run_id)
+    events = await stream_events(
+        services.store, row.id, "tool.completed", containing='"media":[', newest=_MEDIA_CALLS
+    )
+    calls = [decode_stored(one.data, type=ToolCompleted) for one in events]
+    refs = [ref for one in calls for ref in reversed(one.media) if ref]
+    found: dict[bytes, ShownMedium] = {}
+    left = MEDIA_BYTES_MAX
+    for ref in refs[: 4 * MEDIA_SHOWN_MAX]:
+        if len(found) == MEDIA_SHOWN_MAX:
+            break
+        try:
+            content = (await space.read(ref, price_max=0)).content
+        except ArtelierError:  # erased, deleted, or not for this reader
+            continue
+        if not isinstance(content, bytes) or (name := sha256(content).digest()) in found:
+            continue
+        is_small = len(content) <= left
+        left -= len(content) if is_small else 0
+        found[name] = ShownMedium(
+            ref=ref,
+            media_type=type_of(content) or "text/plain",
+            size_bytes=len(content),
+            content=content if is_small else None,
+        )
+    return list(reversed(found.values()))
 
 
 class MessageRow(NamedTuple):

@@ -13,7 +13,7 @@ from typing import cast
 
 import msgspec
 
-from artelier.artifacts.media.inspection import KeptMedium, MediaFacts, inspect_medium
+from artelier.artifacts.media.inspection import KeptMedium, MediaFacts, inspect_attachments
 from artelier.errors import (
     ArtelierError,
     CorruptStore,
@@ -28,7 +28,6 @@ from artelier.kernel.prompt.manifest import PromptPart, RangePart, fence
 from artelier.kernel.run.context import RunCore
 from artelier.log import blob_name
 from artelier.ports.media import (
-    ATTACHMENTS_MAX,
     CALL_BYTES_MAX,
     CALL_MEDIA_MAX,
     MEDIA,
@@ -127,16 +126,12 @@ class _StreamingTextPort(_TextPort):
         return cast(StreamingModelPort, self._port).stream(self._with_texts(request))
 
 
-async def inspect_attachments(contents: Sequence[bytes], *, model: str, port: ModelPort) -> list[MediaFacts]:
+async def inspect_for_model(contents: Sequence[bytes], *, model: str, port: ModelPort) -> list[MediaFacts]:
     """Return what a new run is shown, known to be such as its model takes.
 
     Errors: `MediaNotTaken`; `InvalidRequest` for too many or too large ones; `BrokenMedium`.
     """
-    if len(contents) > ATTACHMENTS_MAX:
-        raise InvalidRequest(
-            "too many attachments at once", expected=f"at most {ATTACHMENTS_MAX}", got=len(contents)
-        )
-    facts = [await inspect_medium(one) for one in contents]
+    facts = await inspect_attachments(contents)
     rules = port.media_rules(model) if isinstance(port, MediaModelPort) else NO_MEDIA
     sent = [one for one in facts if one.header.media_type in rules.types or not one.text.strip()]
     _check_rules([one.to_medium() for one in sent], rules, model)

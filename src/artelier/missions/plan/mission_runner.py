@@ -16,7 +16,7 @@ from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
-from artelier.kernel.steps.call_media import inspect_attachments
+from artelier.kernel.steps.call_media import inspect_for_model
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.definition import check_name
@@ -116,7 +116,7 @@ async def _drive(
         name, port = desk.services.model(
             job.model
         )  # a missing key is said at the door, and no run fails of it
-        shown = await inspect_attachments(attachments, model=name, port=port)
+        shown = await inspect_for_model(attachments, model=name, port=port)
     else:
         await check_workspace(desk.services, desk.id, mission, job.workspace)
     opened = desk.run(

@@ -1,9 +1,10 @@
 """The evaluation of outputs: judged by the success criteria alone, proved by quotes, checked by rule.
 
-The evaluator never sees decisions, reasons or results of tools. Nothing it says is believed: each quote must
-stand in the version that it cites. What breaks a hard rule fails without asking, so that no evaluator can
-wave it through. What a rule about words has found is advice: the evaluator must say of each finding whether
-it is a fault, and a verdict that passes over one does not count.
+The evaluator never sees decisions, reasons or data of tools. What tools have shown, such as images, it is
+shown too: no rule can look up there what an output says. Nothing it says is believed: each quote must stand
+in the version that it cites. What breaks a hard rule fails without asking, so that no evaluator can wave it
+through. What a rule about words has found is advice: the evaluator must say of each finding whether it is a
+fault, and a verdict that passes over one does not count.
 
 Judging of outputs by people: an event with their name, which stands above any evaluator's verdict.
 """
@@ -40,13 +41,13 @@ from artelier.missions.task.output_lint import (
     faults_of,
     json_in,
 )
-from artelier.missions.task.prompt_sections import attachment_sections
+from artelier.missions.task.prompt_sections import attachment_sections, seen_sections
 from artelier.missions.view import REJECTED
 from artelier.patterns import Allowance, check_pattern, compile_pattern
 
 if TYPE_CHECKING:
     from artelier.missions.definition import Answer, Check, TaskContent, Verdict
-    from artelier.ports.model import ModelReply
+    from artelier.ports.model import ModelReply, Part
 
 TEXT_CHARS_MAX = 400_000
 QUOTE_CHARS_MAX = 400
@@ -254,10 +255,12 @@ async def evaluate(
     outputs: Sequence[Judged],
     grounds: Grounds,
     *,
+    seen: tuple[Part, ...] = (),
     rejected: Callable[[], Awaitable[list[OutputFault]]],
     key: str,
 ) -> EvaluationResult:
-    """Judge the outputs; steps are keyed below `key`. `rejected` finds what a person has rejected in them.
+    """Judge the outputs; steps are keyed below `key`. `seen`: pieces of a message that show what tools have
+    shown the task. `rejected` finds what a person has rejected in them.
 
     Errors: those of `Run.step_model`; a reply that is no verdict makes it void.
     """
@@ -286,7 +289,7 @@ async def evaluate(
         return EvaluationResult(passed=False, stored=stored)
     if task.only_checks and task.checks:
         return EvaluationResult(passed=True, stored=stored)
-    return await _judge_by_model(run, job, task, outputs, stored, key=key)
+    return await _judge_by_model(run, job, task, outputs, stored, seen=seen, key=key)
 
 
 def _apply_rules(
@@ -305,7 +308,14 @@ def _apply_rules(
 
 
 async def _judge_by_model(
-    run: Run, job: TaskJob, task: TaskContent, outputs: Sequence[Judged], stored: dict[str, Any], *, key: str
+    run: Run,
+    job: TaskJob,
+    task: TaskContent,
+    outputs: Sequence[Judged],
+    stored: dict[str, Any],
+    *,
+    seen: tuple[Part, ...],
+    key: str,
 ) -> EvaluationResult:
     from artelier.missions.definition import AdvisedVerdict, Verdict
 
@@ -317,7 +327,7 @@ async def _judge_by_model(
 
     asked = await ask(
         run,
-        _prompt(job, task, outputs, advice),
+        _prompt(job, task, outputs, advice, seen),
         key=key,
         model=job.model,
         read=read,
@@ -360,12 +370,17 @@ def _passed_over(stored: dict[str, Any]) -> str:
 
 
 def _prompt(
-    job: TaskJob, task: TaskContent, outputs: Sequence[Judged], advice: Sequence[dict[str, Any]]
+    job: TaskJob,
+    task: TaskContent,
+    outputs: Sequence[Judged],
+    advice: Sequence[dict[str, Any]],
+    seen: tuple[Part, ...],
 ) -> Prompt:
     contract = "evaluation-2" if advice else "evaluation-1"
     sections = [
         Section(tag="contract", text=template(contract), sources=(contract,), pinned=True),
         *attachment_sections(job),
+        *seen_sections(seen),
         Section(
             tag="criteria", role="user", text=f"## Success criteria\n\n{task.success_criteria}", pinned=True
         ),

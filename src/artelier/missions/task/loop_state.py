@@ -36,6 +36,8 @@ from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.missions import events as ev
 from artelier.missions.definition import AgentContent, TaskContent, check_name, validate_form
 from artelier.missions.events import TaskEnded
+from artelier.ports.media import Medium, medium_of
+from artelier.ports.model import Part
 from artelier.tokens.model_info import PROMPT_TOKENS_MIN
 
 STUCK_AFTER = 2
@@ -71,6 +73,14 @@ class ToolSourceResult(msgspec.Struct, frozen=True, array_like=True):
     """Refs of what a task that was delegated has made, from these arguments."""
 
 
+class ToolMedium(msgspec.Struct, frozen=True, array_like=True):
+    """An image, a sound, a PDF or a text that a tool has shown the task."""
+
+    tool: str
+    part: dict[str, Any]
+    """The piece of a message that shows it."""
+
+
 def id_of(ref: str) -> str:
     """Return the id of the artifact that a reference names."""
     return ref.partition("@")[0]
@@ -94,6 +104,8 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: tuple[TaskOutput, ...] = ()
     """The newest version of each, in the order of their writing."""
     sources: tuple[ToolSourceResult, ...] = ()
+    media: tuple[ToolMedium, ...] = ()
+    """The newest that tools have shown, each once; empty under rules by which nobody judges with them."""
     reads: dict[str, BlobRef] = {}
     """Newest readings of what prompts depend on, by name."""
     tools: tuple[str, ...] = ()
@@ -320,9 +332,10 @@ LOOP = "task"
 """Name of this loop in `run.started`."""
 
 
-RULES_HARD, RULES_ADVISE, RULES_HEED = 1, 2, 3
+RULES_HARD, RULES_ADVISE, RULES_HEED, RULES_SEE = 1, 2, 3, 4
 """What rules about words are: faults that nobody overrules, as in runs that do not say; or advice. Under the
-last, content that equals what a person has rejected does not pass either."""
+third, content that equals what a person has rejected does not pass either. Under the last, the evaluator is
+shown what tools have shown the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +367,7 @@ class TaskJob:
     """Of the model when the run began: what a prompt may take is decided by these alone."""
     scopes: tuple[str, ...] = ()
     """Limits beside those of run and tenant that it counts in: its agent's, its membranes'."""
-    rules: int = RULES_HEED
+    rules: int = RULES_SEE
     """The rules that outputs are judged by in this run, from its start to its end."""
     looks: bool = False
     """Whether the workspace is shown before the first decision, as if the model had asked for it."""
@@ -391,6 +404,11 @@ class TaskJob:
         return validate_form(TaskContent, dict(self.definition), what=f"task {self.task}")
 
     @property
+    def media(self) -> tuple[Medium, ...]:
+        """The media that came with the goal of its mission."""
+        return tuple(medium_of(msgspec.convert(one, Part)) for one in self.attachments)
+
+    @property
     def advises(self) -> bool:
         """True if rules about words advise the judge."""
         return self.rules >= RULES_ADVISE
@@ -399,6 +417,11 @@ class TaskJob:
     def heeds(self) -> bool:
         """True if what equals a rejected version does not pass."""
         return self.rules >= RULES_HEED
+
+    @property
+    def sees(self) -> bool:
+        """True if the judge is shown what tools have shown."""
+        return self.rules >= RULES_SEE
 
     @property
     def prompt_tokens_max(self) -> int:

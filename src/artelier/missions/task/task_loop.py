@@ -6,9 +6,10 @@ done by a passed evaluation and by nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
-from artelier.loops.tool_media import media_pieces
+from artelier.loops.tool_media import media_before, media_of_results, media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
 from artelier.missions.queries import is_cancelled
@@ -35,12 +36,13 @@ from artelier.missions.task.loop_state import (
     TaskJob,
     TaskOutput,
     TaskState,
+    ToolMedium,
     failed_by,
     id_of,
 )
 from artelier.missions.task.output_lint import RULES, Grounds, Judged, OutputFault, ToolStatement
 from artelier.missions.view import REJECTED
-from artelier.ports.media import medium_of
+from artelier.ports.media import CALL_MEDIA_MAX, MEDIA, medium_of
 from artelier.ports.model import ModelReply, Part
 
 DECISION_TOKENS_MAX = 8_000
@@ -504,10 +506,9 @@ class TaskLoop:
             return []
         return await media_pieces(
             self.run,
-            [(decision.tool or "", acted.result)],
+            media_of_results([(decision.tool or "", acted.result)]),
             model=self.job.model,
-            conversation=self.conversation,
-            shown=[medium_of(msgspec.convert(one, Part)) for one in self.job.attachments],
+            shown=chain(self.job.media, media_before(self.conversation)),
             key=f"c{number}/media",
         )
 
@@ -530,7 +531,20 @@ class TaskLoop:
             tools=tools,
             action=decision.action,
             inputs=inputs,
+            media=self._media_after(state, decision, acted),
         )
+
+    def _media_after(self, state: TaskState, decision: Decision, acted: Acted) -> tuple[ToolMedium, ...]:
+        """Return what tools have shown so far, each medium once."""
+        if acted.result is None or not self.job.sees:
+            return state.media
+        known = {one.part["data"]["blob"] for one in state.media}
+        new = [
+            ToolMedium((decision.tool or "")[:200], msgspec.to_builtins(one.part))
+            for one in acted.result.media
+            if one.blob not in known
+        ]
+        return (*state.media, *new)[-CALL_MEDIA_MAX:]
 
     async def _evaluate(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
         """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
@@ -569,14 +583,24 @@ class TaskLoop:
 
     async def _judge(self, state: TaskState, number: int) -> EvaluationResult:
         outputs = [Judged(ref=one.ref, media=one.media, text=await self._text(one)) for one in state.outputs]
+        key = f"c{number}/evaluation"
+        pieces = await media_pieces(
+            self.run,
+            [(one.tool, medium_of(msgspec.convert(one.part, Part))) for one in state.media],
+            model=self.job.model,
+            shown=self.job.media,
+            key=f"{key}/media",
+        )
+        seen = tuple([msgspec.convert(one, Part) for one in pieces])
         return await evaluate(
             self.run,
             self.job,
             self.task,
             outputs,
-            await self._grounds(state),
+            await self._grounds(state, seen),
+            seen=seen,
             rejected=partial(self._find_rejected, state.refs),
-            key=f"c{number}/evaluation",
+            key=key,
         )
 
     async def _find_rejected(self, refs: tuple[str, ...]) -> list[OutputFault]:
@@ -584,8 +608,8 @@ class TaskLoop:
         await self.run.core.writer.commit()  # the newest of them may not be in the log yet
         return await rejected_in(self._desk, (self.job.task, self.run.id), refs)
 
-    async def _grounds(self, state: TaskState) -> Grounds:
-        """All that the task was asked, and all that it was shown."""
+    async def _grounds(self, state: TaskState, seen: Sequence[Part]) -> Grounds:
+        """All that the task was asked, and all that it was shown. `seen`: what tools have shown."""
         made = {id_of(ref) for one in state.sources for ref in one.made}
         shown = self.sight.texts(own=state.own, made=made)
         told: list[ToolStatement] = []
@@ -600,7 +624,7 @@ class TaskLoop:
         messages = self.conversation.messages(1, count) if count else []
         marker = template("note-1")
         asked += [one.text for one in messages if one.role == "user" and one.text.startswith(marker)]
-        media = [medium_of(msgspec.convert(one, Part)) for one in self.job.attachments]
+        media = [*self.job.media, *(medium_of(one) for one in seen if one.type == MEDIA)]
         shown += [await self._load_text(BlobRef(one.text)) for one in media if one.text is not None]
         has_unsearched = any(one.text is None for one in media)
         return Grounds(asked=asked, shown=shown, told=told, has_unsearched=has_unsearched)

@@ -22,7 +22,7 @@ from artelier.server.errors import wire_of
 PROTOCOL = "1.0"
 ADDRESS = "/api/v1/a2a"
 TEXT, DATA = "text/plain", "application/json"
-INPUTS = (TEXT, DATA, "image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf")
+MODES = (TEXT, DATA, "image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf")
 RPC_ID_CHARS_MAX = 200
 SAID_CHARS_MAX = 400
 """Of what a parser says about a request; more is a copy of the request."""
@@ -196,8 +196,8 @@ def agent_card(base_url: str) -> bytes:
         ),
         security_schemes={"bearer": bearer},
         security_requirements=[a2a.SecurityRequirement(schemes={"bearer": a2a.StringList(list=[])})],
-        default_input_modes=list(INPUTS),
-        default_output_modes=[TEXT, DATA],
+        default_input_modes=list(MODES),
+        default_output_modes=list(MODES),
         skills=[
             a2a.AgentSkill(
                 id="task",

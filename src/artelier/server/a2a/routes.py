@@ -91,14 +91,14 @@ async def _answer(tasks: TaskDesk, asked: AskedRpc) -> bytes:
     from a2a.types import SendMessageResponse
 
     from artelier.server.a2a.protocol import result_body
-    from artelier.server.a2a.tasks import find_task, list_tasks, task_of
+    from artelier.server.a2a.tasks import list_tasks
 
     params = asked.params
     if asked.method == "SendMessage":
         result: Any = SendMessageResponse(task=await tasks.send(params))
     elif asked.method == "GetTask":
         history = params.history_length if params.HasField("history_length") else None
-        result = task_of(await find_task(tasks.desk, params.id), history=history)
+        result = await tasks.show(params.id, history=history)
     elif asked.method == "CancelTask":
         result = await tasks.cancel(params.id)
     else:
@@ -109,7 +109,8 @@ async def _answer(tasks: TaskDesk, asked: AskedRpc) -> bytes:
 async def _items(tasks: TaskDesk, asked: AskedRpc) -> AsyncGenerator[a2a.StreamResponse]:
     if asked.method == "SubscribeToTask":
         return tasks.follow(asked.params.id)
-    return tasks.stream(await tasks.begin(asked.params))
+    modes = asked.params.configuration.accepted_output_modes
+    return tasks.stream(await tasks.begin(asked.params), modes=modes)
 
 
 async def _frames(asked: AskedRpc, first: Any, items: AsyncGenerator[Any]) -> AsyncGenerator[bytes]:

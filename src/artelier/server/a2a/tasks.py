@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -11,6 +12,7 @@ from a2a.utils import errors as fault
 
 from artelier.app import TenantKernel
 from artelier.errors import NotFound
+from artelier.kernel.queries.content import ShownMedium
 from artelier.kernel.queries.reports import RunDetail
 from artelier.kernel.queries.runs import runs_newest_first
 from artelier.kernel.run.status import RunStatus
@@ -68,14 +70,22 @@ async def find_task(desk: TenantKernel, task_id: str) -> RunDetail:
     return found
 
 
-def task_of(run: RunDetail, *, history: int | None = None, has_artifacts: bool = True) -> a2a.Task:
-    """Return a run as a task. `history`: messages that are wanted, None for all."""
+def task_of(
+    run: RunDetail,
+    *,
+    history: int | None = None,
+    has_artifacts: bool = True,
+    media: Sequence[ShownMedium] = (),
+) -> a2a.Task:
+    """Return a run as a task. `history`: messages that are wanted, None for all. `media`: what its tools have
+    shown.
+    """
     id = run["id"]
     task = a2a.Task(
         id=id,
         context_id=context_of(id),
         status=status_of(run),
-        artifacts=artifacts_of(run) if has_artifacts else [],
+        artifacts=[*artifacts_of(run), *map(media_artifact, media)] if has_artifacts else [],
     )
     words = run["goal"]
     if history != 0 and isinstance(words, str) and words:
@@ -143,6 +153,20 @@ def artifacts_of(run: RunDetail) -> list[a2a.Artifact]:
         part = a2a.Part(text=msgspec.json.encode(output).decode(), media_type="application/json")
         found.append(a2a.Artifact(artifact_id=RESULT, name="Result", parts=[part]))
     return found
+
+
+def media_artifact(medium: ShownMedium) -> a2a.Artifact:
+    """Return what a tool has shown, as a file; where it is too large or not wanted, words about it."""
+    said = f"({medium.media_type}, {medium.size_bytes:,} bytes: left out)"
+    name = medium.ref.partition("@")[0].rpartition("/")[2]
+    shown = (
+        a2a.Part(text=said, media_type="text/plain")
+        if medium.content is None
+        else a2a.Part(raw=medium.content, media_type=medium.media_type, filename=name)
+    )
+    artifact = a2a.Artifact(artifact_id=medium.ref, name=name, parts=[shown])
+    artifact.metadata.update({"artelier": medium.facts})
+    return artifact
 
 
 def text_of(run: RunDetail) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any, cast
 
@@ -24,11 +24,12 @@ from artelier.agents.launch import tools_of
 from artelier.agents.run_config import Job, Wanted
 from artelier.agents.stream import ModelAnswered, stream_of
 from artelier.app import Kernel, TenantKernel
+from artelier.artifacts.media.inspection import check_attachments
 from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.chat.session.settings import said_text
 from artelier.errors import ArtelierError, Conflict, InvalidRequest
 from artelier.kernel import Limits, run_row
-from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.content import ShownMedium, blob_json, media_of_tools
 from artelier.kernel.queries.reports import RunDetail
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import RunStatus
@@ -44,16 +45,17 @@ from artelier.server.a2a.tasks import (
     STATES,
     context_of,
     find_task,
+    media_artifact,
     status_of,
     task_name,
     task_of,
     text_of,
 )
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, Key
+from artelier.server.deps import artifacts_of
 
 CONTEXT_CHARS_MAX = 100
 PARTS_MAX = 100
-FILES_MAX = 16
 MODES = ("text/plain", "text/*", "application/json", "*/*")
 """Kinds of output of which a client has to take one."""
 
@@ -156,7 +158,20 @@ class TaskDesk:
             await feed.news.wait()
         config = asked.configuration
         history = config.history_length if config.HasField("history_length") else None
-        return task_of(await find_task(self.desk, run_id), history=history)
+        return await self.show(run_id, history=history, modes=config.accepted_output_modes)
+
+    async def show(self, task_id: str, *, history: int | None = None, modes: Sequence[str] = ()) -> a2a.Task:
+        """Return a task with what its tools have shown. `modes`: kinds of output that the client takes; none
+        for all. Errors: `NotFound`.
+        """
+        run = await find_task(self.desk, task_id)
+        return task_of(run, history=history, media=await self._media(run["id"], modes))
+
+    async def _media(self, run_id: str, modes: Sequence[str]) -> list[ShownMedium]:
+        """Return what the tools of a task have shown; without content what its client does not take."""
+        space = artifacts_of(self.desk, self.by)
+        found = await media_of_tools(self.desk.services, self.desk.id, run_id, space)
+        return [one if _is_taken(one.media_type, modes) else replace(one, content=None) for one in found]
 
     async def begin(self, asked: a2a.SendMessageRequest) -> TaskFeed:
         """Let a turn begin, or one that waits go on.
@@ -269,8 +284,12 @@ class TaskDesk:
             await asyncio.wait({going.task}, timeout=LET_GO_S)
         return task_of(await find_task(self.desk, task_id))
 
-    async def stream(self, feed: TaskFeed) -> AsyncGenerator[a2a.StreamResponse]:
-        """Yield a turn's task, its reply piece by piece, and its state at the end of the work at hand."""
+    async def stream(
+        self, feed: TaskFeed, *, modes: Sequence[str] = ()
+    ) -> AsyncGenerator[a2a.StreamResponse]:
+        """Yield a turn's task, its reply piece by piece, what its tools have shown, and its state at the end
+        of the work at hand. `modes`: as of `show`.
+        """
         run_id = await feed.begun()
         yield a2a.StreamResponse(task=task_of(await find_task(self.desk, run_id)))
         number, sent = -1, ""
@@ -288,6 +307,8 @@ class TaskDesk:
         run = await find_task(self.desk, run_id)
         if (text := text_of(run)) and text != sent:
             yield _piece(run_id, text, append=False, is_last=True)
+        for medium in await self._media(run_id, modes):
+            yield _medium(run_id, medium)
         yield _state(run)
 
     async def follow(self, task_id: str) -> AsyncGenerator[a2a.StreamResponse]:
@@ -326,8 +347,11 @@ class TaskDesk:
                     continue
                 run = await find_task(self.desk, task_id)
                 told = STATES[RunStatus(run["status"])]
-                if told in ENDS and (text := text_of(run)):
-                    yield _piece(task_id, text, append=False, is_last=True)
+                if told in ENDS:
+                    if text := text_of(run):
+                        yield _piece(task_id, text, append=False, is_last=True)
+                    for medium in await self._media(task_id, ()):
+                        yield _medium(task_id, medium)
                 yield _state(run)
         finally:
             unlisten()
@@ -349,6 +373,19 @@ def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> a2
             artifact=artifact,
             append=append,
             last_chunk=is_last,
+        )
+    )
+
+
+def _is_taken(media_type: str, modes: Sequence[str]) -> bool:
+    kind = media_type.partition("/")[0]
+    return not modes or any(one in (media_type, f"{kind}/*", "*/*") for one in modes)
+
+
+def _medium(run_id: str, medium: ShownMedium) -> a2a.StreamResponse:
+    return a2a.StreamResponse(
+        artifact_update=a2a.TaskArtifactUpdateEvent(
+            task_id=run_id, context_id=context_of(run_id), artifact=media_artifact(medium), last_chunk=True
         )
     )
 
@@ -403,8 +440,7 @@ def _content_of(message: a2a.Message) -> tuple[str, tuple[bytes, ...]]:
                 if kind
                 else "a part is empty"
             )
-    if len(files) > FILES_MAX:
-        raise InvalidRequest("too many files", expected=f"at most {FILES_MAX}", got=len(files))
+    check_attachments(files)
     return said_text("\n".join(words)), tuple(files)
 
 

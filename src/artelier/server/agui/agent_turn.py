@@ -44,6 +44,7 @@ from artelier.server.agui.client_answers import (
 )
 from artelier.server.agui.event_fold import PROTOCOL
 from artelier.server.agui.interrupts import open_interrupts, read_resume, runs_of, status_interrupt
+from artelier.server.agui.run_input import SaidContent
 from artelier.tools.client_tool import CLIENT_TOOL, ClientTool, client_call
 
 
@@ -57,8 +58,8 @@ class AgentThread:
     model: str
     by: str
     budget_usd: str | None = None
-    words: str = ""
-    """What the person says; empty for a request that brings answers."""
+    said: SaidContent | None = None
+    """What the person says; None for a request that brings answers."""
     _answers: list[ClientAnswer] = field(default_factory=list[ClientAnswer])
     _tools: list[ClientTool] = field(default_factory=list[ClientTool])
 
@@ -83,7 +84,8 @@ class AgentThread:
             chat = self._agent([*own, *self._tools]).chat(
                 self.session, model=self.model, tenant=self.desk.id, workspace=workspace, **self._more
             )
-            return chat.stream(self.words)
+            said = self.said or SaidContent(words="")
+            return chat.stream(said.words, attachments=said.attachments)
         runs = {self._turn_of(one.run_id) for one in [*self._answers, *resume]}
         if len(runs) > 1:
             raise InvalidRequest("the answers are of several turns", expected="those of one", got=len(runs))
@@ -137,6 +139,7 @@ class AgentTelling:
     def __init__(self, thread: AgentThread) -> None:
         self._thread = thread
         self._items: asyncio.Queue[AgentEvent | ArtelierError | None] = asyncio.Queue()
+        self._first: AgentEvent | ArtelierError | None = None
         self._text = ""
         self._messages = 0
         self._is_open = False
@@ -153,6 +156,12 @@ class AgentTelling:
         finally:
             self._items.put_nowait(None)
 
+    async def begun(self) -> None:
+        """Wait until the turn is there. Errors: those that it was refused with, before anything of it was."""
+        self._first = await self._items.get()
+        if isinstance(self._first, ArtelierError):
+            raise self._first
+
     async def frames(self) -> AsyncGenerator[bytes]:
         """Server-sent events up to the end of the turn, or to where it waits for the client or a person."""
         from artelier.server.agui.event_follower import json_of
@@ -162,10 +171,12 @@ class AgentTelling:
             thread_id=asked.thread_id, run_id=asked.run_id, protocol_version=PROTOCOL
         )
         yield b"data: %s\n\n" % json_of(begin)
-        while (item := await self._items.get()) is not None:
+        item = self._first
+        while item is not None:
             end = [await self._finish_event(item)] if isinstance(item, AgentResult) else []
             for event in [*self._events_of(item), *end]:
                 yield b"data: %s\n\n" % json_of(event)
+            item = await self._items.get()
 
     def _events_of(self, item: AgentEvent | ArtelierError) -> list[agui.BaseEvent]:
         if isinstance(item, Delta):

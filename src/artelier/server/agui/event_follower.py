@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 from ag_ui import core as agui
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artelier.app import TenantKernel
 from artelier.chat.session.session import Session
-from artelier.chat.session.settings import check_chat, said_text
+from artelier.chat.session.settings import check_chat
 from artelier.chat.turn.turn_config import LOOP as CHAT
 from artelier.chat.turn.turn_config import chat_of
 from artelier.errors import ArtelierError, InvalidRequest
@@ -25,9 +24,9 @@ from artelier.kernel import run_row
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
-from artelier.server.agui.client_answers import PREFIX
 from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact, Fold, LazyText
 from artelier.server.agui.interrupts import open_interrupts, status_interrupt
+from artelier.server.agui.run_input import Wishes
 from artelier.server.live.event_encoder import Filter, WireEvent, shorten_content
 from artelier.server.live.hub import Hub
 
@@ -241,110 +240,6 @@ def _decode(body: bytes) -> Fact:
 
 
 Outcome = agui.RunFinishedSuccessOutcome | agui.RunFinishedInterruptOutcome | agui.RunFinishedCancelledOutcome
-
-RUN_CHARS_MAX = 200
-"""Of a client's name for its run."""
-
-
-class Wishes(BaseModel):
-    """The accepted keys of `forwardedProps`; all other keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
-
-    model: str | None = Field(default=None, min_length=1, max_length=200)
-    """The model to ask; without it that of the chat, else the server's."""
-    profile: str | None = Field(default=None, max_length=200)
-    """Of a chat: the operations around its replies."""
-    agent: bool | None = None
-    """True: an agent answers, with its own tools and the client's. None: if the client brings tools."""
-    mission: bool = False
-    """True: the person's words are a goal, and become a mission; its tasks have the client's tools, too."""
-    launch: bool = False
-    """True: the plan of a new mission is launched without a question to a person."""
-    budget_usd: str | None = Field(default=None, max_length=40)
-    """The most that a turn of an agent, or a mission, may spend."""
-
-
-INPUT_SCHEMA = "AgUiRunAgentInput"
-"""The name of what `read_input` reads, among the schemas of the OpenAPI document."""
-
-
-def input_schemas(refs: str) -> dict[str, dict[str, Any]]:
-    """Return the schemas of a request by name, with references that begin with `refs`."""
-    prefix = INPUT_SCHEMA.removesuffix(agui.RunAgentInput.__name__)
-    template = refs + prefix + "{model}"
-    schemas: dict[str, dict[str, Any]] = {}
-    for model in (agui.RunAgentInput, Wishes):
-        schema = model.model_json_schema(by_alias=True, ref_template=template)
-        found: dict[str, Any] = {**schema.pop("$defs", {}), model.__name__: schema}
-        for name, one in found.items():
-            one.pop("title", None)  # its name
-            if model is agui.RunAgentInput:
-                one.pop("description", None)  # the protocol's own words, for who writes a library of it
-            schemas[prefix + name] = one
-    wishes = {"$ref": refs + prefix + Wishes.__name__}
-    schemas[INPUT_SCHEMA]["properties"]["forwardedProps"] = {"anyOf": [wishes, {"type": "null"}]}
-    return schemas
-
-
-def read_input(body: bytes) -> agui.RunAgentInput:
-    """Errors: `InvalidRequest` that names what is wrong, and not what came."""
-    try:
-        return agui.RunAgentInput.model_validate_json(body)
-    except ValidationError as error:
-        raise _misfit(error, "the body is no RunAgentInput") from None
-
-
-def _misfit(error: ValidationError, what: str) -> InvalidRequest:
-    named = [
-        f"{'.'.join(str(step)[:80] for step in one['loc'])}: {one['msg']}"
-        for one in error.errors(include_input=False, include_url=False)[:10]
-    ]
-    return InvalidRequest(f"{what}: " + "; ".join(named)[:1000], expected="RunAgentInput of AG-UI 1.0")
-
-
-def words_of(asked: agui.RunAgentInput) -> str:
-    """The last thing that the person said. Errors: `InvalidRequest` for none, or for more than text."""
-    said = next((one for one in reversed(asked.messages) if one.role == "user"), None)
-    if said is None or asked.messages[-1].role != "user":
-        raise InvalidRequest("nobody has said anything", expected="a user message at the end")
-    if isinstance(said.content, str):
-        return said_text(said.content)
-    pieces: list[str] = []
-    for part in said.content:
-        if part.type != "text":
-            raise InvalidRequest("a turn is text", expected="text parts only", got=part.type)
-        pieces.append(part.text)
-    return said_text("\n".join(pieces))
-
-
-def wishes_of(asked: agui.RunAgentInput) -> Wishes:
-    """Return what a request wishes beside its words. Errors: `InvalidRequest`."""
-    if len(asked.run_id) > RUN_CHARS_MAX:
-        raise InvalidRequest(
-            "runId is too long", expected=f"at most {RUN_CHARS_MAX} characters", got=len(asked.run_id)
-        )
-    try:
-        wishes = Wishes.model_validate(asked.forwarded_props or {})
-    except ValidationError as error:
-        raise _misfit(error, "forwardedProps") from None
-    if wishes.agent and wishes.profile:
-        raise InvalidRequest("an agent has no profile here", expected="either agent or profile", got="both")
-    if wishes.mission and (wishes.agent or wishes.profile):
-        other = "agent" if wishes.agent else "profile"
-        raise InvalidRequest("a mission is no turn", expected=f"either mission or {other}", got="both")
-    return wishes
-
-
-async def is_for_agent(desk: TenantKernel, asked: agui.RunAgentInput, wishes: Wishes) -> bool:
-    """Return True if an agent answers: by wish, or for a client with tools whose thread is no chat."""
-    if wishes.agent is not None:
-        return wishes.agent
-    if any(one.interrupt_id.startswith(f"{PREFIX}{asked.thread_id}/") for one in asked.resume or []):
-        return True
-    if not asked.tools or wishes.profile is not None:
-        return False
-    return not await Session(desk, check_chat(asked.thread_id), branch="main").exists()
 
 
 async def chat_for(

@@ -34,8 +34,9 @@ from artelier.server.agui.client_answers import (
     record_answers,
 )
 from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact
-from artelier.server.agui.event_follower import Following, Wishes, json_of, words_of
+from artelier.server.agui.event_follower import Following, json_of
 from artelier.server.agui.interrupts import open_interrupts, read_resume, runs_of, status_interrupt
+from artelier.server.agui.run_input import Wishes, read_said, words_of
 from artelier.server.background_tasks import Errand, Errands, check, key_of, send_work
 from artelier.server.live.hub import Hub
 
@@ -92,8 +93,10 @@ class MissionThread:
 
     async def _start(self) -> Errand:
         desk = self.desk
+        said = await read_said(desk, self.by, self.asked)
         work = desk.plan(
-            words_of(self.asked),
+            said.words,
+            attachments=said.attachments,
             mission_id=self.mission,
             model=self.wishes.model or self.model,
             workspace=desk.services.workspaces.root(desk.id),

@@ -17,11 +17,14 @@ from mcp.server import Server, ServerRequestContext
 
 from artelier.app import Kernel
 from artelier.artifacts import Artifacts, Summary
+from artelier.artifacts.media.inspection import type_of
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, LimitReached, NotFound, Refused
 from artelier.ids import VERSION
 from artelier.kernel import Limits
+from artelier.kernel.queries.content import ShownMedium
 from artelier.pii.scrubber_registry import marked_wire
-from artelier.server.mcp.runs import APPROVE, READ_ONLY, RunDesk
+from artelier.ports.media import MEDIA_TYPES
+from artelier.server.mcp.runs import APPROVE, READ_ONLY, MediaAnswer, RunDesk
 
 SCHEME = "artelier://artifacts/"
 TEMPLATE = SCHEME + "{id}"
@@ -87,7 +90,8 @@ def _contents(uri: str, content: object) -> types.TextResourceContents | types.B
     if isinstance(content, bytes):
         _fits(len(content))
         data = base64.b64encode(content).decode()
-        return types.BlobResourceContents(uri=uri, blob=data, mime_type="application/octet-stream")
+        kind = type_of(content) or "application/octet-stream"
+        return types.BlobResourceContents(uri=uri, blob=data, mime_type=kind)
     kind = "text/plain" if isinstance(content, str) else "application/json"
     text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
     _fits(len(text))
@@ -219,14 +223,35 @@ def _instructions() -> str:
     return place.read_text("utf-8").strip()
 
 
-def _tool_result(value: object, *, is_error: bool = False) -> types.CallToolResult:
-    """The value twice: for clients that read data, and for those that only read text."""
+def _tool_result(answer: object, *, is_error: bool = False) -> types.CallToolResult:
+    """The value twice: for clients that read data, and for those that only read text; media behind it."""
+    value, media = (answer.value, answer.media) if isinstance(answer, MediaAnswer) else (answer, ())
     raw = msgspec.json.encode(value)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=raw.decode())],
+        content=[types.TextContent(type="text", text=raw.decode()), *map(_block, media)],
         structured_content=msgspec.json.decode(raw),
         is_error=is_error,
     )
+
+
+def _block(medium: ShownMedium) -> types.ContentBlock:
+    """Return the piece of a result that shows a medium; where it is too large, its address."""
+    kind = MEDIA_TYPES[medium.media_type]
+    if medium.content is None:
+        return types.ResourceLink(
+            type="resource_link",
+            uri=uri_of(medium.ref),
+            name=medium.ref,
+            mime_type=medium.media_type,
+            size=medium.size_bytes,
+        )
+    data = base64.b64encode(medium.content).decode()
+    if kind == "image":
+        return types.ImageContent(type="image", data=data, mime_type=medium.media_type)
+    if kind == "audio":
+        return types.AudioContent(type="audio", data=data, mime_type=medium.media_type)
+    resource = types.BlobResourceContents(uri=uri_of(medium.ref), blob=data, mime_type=medium.media_type)
+    return types.EmbeddedResource(type="resource", resource=resource)
 
 
 def _refusal(code: int, error: ArtelierError) -> MCPError:

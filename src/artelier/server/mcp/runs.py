@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from artelier.errors import AccessDenied, ArtelierError, Conflict, InvalidArgume
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.policy import is_within
+from artelier.kernel.queries.content import ShownMedium, media_of_tools
 from artelier.kernel.run.context import is_final
 from artelier.money import format_usd, parse_usd
 from artelier.pii.scrubber_registry import marked_wire
@@ -43,6 +45,14 @@ APPROVE = "approve_run"
 
 READ_ONLY = frozenset(("run_status", "run_result", "list_runs"))
 """Tools that change nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaAnswer:
+    """The answer of a tool: JSON data, and media beside it."""
+
+    value: dict[str, Any]
+    media: Sequence[ShownMedium]
 
 
 class RunDesk:
@@ -134,9 +144,10 @@ class RunDesk:
 
     async def run_result(
         self, run_id: str, wait_s: Annotated[int, Field(ge=0, le=WAIT_S_MAX)] = 0
-    ) -> dict[str, Any]:
+    ) -> MediaAnswer:
         """Return what a run has come to: its text, its structured output, the artifact that holds them. For a
         run at work here, up to wait_s seconds are waited until it ends or asks somebody; `ended` says which.
+        The newest images, sounds and PDFs that its tools have shown come along.
         """
         if (task := self._driven.get(run_id)) is not None:
             await self._stands_still(run_id, task, wait_s=wait_s)
@@ -145,13 +156,17 @@ class RunDesk:
         result = run["result"]
         left: dict[str, Any] = result if _is_of_a_loop(result) else {"output": result}
         text = str(left.get("text") or run["message"] or "")
-        return {
+        space = self._runs.as_principal(self._principal).artifacts
+        media = await media_of_tools(self._runs.services, self._runs.id, run_id, space)
+        value = {
             **await self._standing(run_id),
             "text": text[:TEXT_CHARS_MAX],
             "text_chars": len(text),
             "output": left.get("output"),
             "artifact": left.get("artifact") or None,
+            "media": [one.facts for one in media],
         }
+        return MediaAnswer(value=value, media=media)
 
     async def list_runs(
         self, status: str | None = None, after: int = 0, limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = 20

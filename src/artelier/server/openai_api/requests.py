@@ -241,10 +241,11 @@ def _part_of(piece: MessagePiece, *, param: str, role: str) -> Part:
         )
     if kind in ("image_url", "input_image", "file", "input_file"):
         return Part(type=INLINE, data=parse_data_url(encoded, param=param))
-    return Part(type=INLINE, data=_inline_medium(media_type, encoded, param=param))
+    return Part(type=INLINE, data=inline_medium(media_type, encoded, param=param))
 
 
-def _inline_medium(media_type: str, encoded: str, *, param: str) -> InlineMedium:
+def inline_medium(media_type: str, encoded: str, *, param: str) -> InlineMedium:
+    """Return a medium in base64, not decoded yet. Errors: `InvalidRequest` for a large one."""
     if len(encoded) > BASE64_CHARS_MAX:
         raise refuse(param, "this is too large to be sent to a model", expected=f"{MEDIUM_BYTES_MAX} bytes")
     return InlineMedium(param=param, media_type=media_type, encoded=encoded)
@@ -267,7 +268,7 @@ def parse_data_url(url: str, *, param: str) -> InlineMedium:
             got=url[:40],
             hint="Read the file and send its content." if is_remote else None,
         )
-    return _inline_medium(media_type, encoded, param=param)
+    return inline_medium(media_type, encoded, param=param)
 
 
 def arguments_of(text: str) -> Any:

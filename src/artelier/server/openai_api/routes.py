@@ -24,7 +24,7 @@ from artelier.kernel.queries import reports
 from artelier.operations.profile.store import KIND, SHIPPED
 from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands, errands_of
-from artelier.server.deps import Actor, Core, Desk, Live, Setup, artifacts_of
+from artelier.server.deps import Actor, Core, Desk, Live, Setup, artifacts_of, attachments_of
 from artelier.server.errors import openai_error
 from artelier.server.live.hub import EventStream, Hub, beating
 from artelier.server.openai_api.calls import (
@@ -32,7 +32,6 @@ from artelier.server.openai_api.calls import (
     SessionCounts,
     beside_loop,
     call_model,
-    inline_bytes,
     now_s,
     place_of,
     stream_model,
@@ -115,19 +114,21 @@ def words_of(asked: AskedCall) -> str:
     return said_text(last.text)
 
 
-async def _shown_of(asked: AskedCall) -> list[bytes]:
-    """Return what the person shows with their words. Errors: `InvalidRequest` for what is no base64."""
+def _shown_of(asked: AskedCall) -> list[InlineMedium]:
+    """Return what the person shows with their words."""
     content = asked.messages[-1].content
     pieces = () if isinstance(content, str) else content
-    return [await inline_bytes(cast(InlineMedium, one.data)) for one in pieces if one.type == INLINE]
+    return [cast(InlineMedium, one.data) for one in pieces if one.type == INLINE]
 
 
-async def turn(session: Session, errands: Errands, asked: AskedCall) -> AsyncGenerator[str | ProgramAnswer]:
+async def turn(
+    session: Session, errands: Errands, asked: AskedCall, *, actor: str
+) -> AsyncGenerator[str | ProgramAnswer]:
     """Yield pieces of the reply, and the answer last. The turn goes on without its reader.
 
     A reply that was asked for again is given whole at the end. Errors: `TurnFailed`; those of `Session.ask`.
     """
-    shown = await _shown_of(asked)
+    shown = await attachments_of(session.desk, actor, _shown_of(asked))
     started = await start_turn(session, errands, words_of(asked), attachments=shown, **_params(asked))
     run_id, sent, is_whole = started.run_id, "", True
     async with aclosing(session.watch(run_id)) as items:
@@ -318,7 +319,7 @@ class ProgramExchange:
         head = ProgramAnswer(run_id="", key="", model=asked.model, created_s=now_s(desk), text="")
         if asked.chat:
             session = await chat_of(desk, asked, headers, actor=self._actor, model=self._setup.model)
-            items = turn(session, errands_of(self._request.app), asked)
+            items = turn(session, errands_of(self._request.app), asked, actor=self._actor)
             return items, ProgramAnswer(
                 run_id=session.chat_id, key="reply", model=head.model, created_s=head.created_s, text=""
             )

@@ -17,24 +17,16 @@ from artelier.chat.session.settings import check_chat
 from artelier.errors import Conflict, InvalidRequest
 from artelier.log import run_stream
 from artelier.server.agui.agent_turn import AgentTelling, AgentThread
-from artelier.server.agui.event_follower import (
-    INPUT_SCHEMA,
-    Following,
-    Telling,
-    chat_for,
-    is_for_agent,
-    read_input,
-    seen_of,
-    wishes_of,
-    words_of,
-)
+from artelier.server.agui.event_follower import Following, Telling, chat_for, seen_of
 from artelier.server.agui.interrupts import read_resume
 from artelier.server.agui.mission_turn import MissionThread, is_mission
+from artelier.server.agui.run_input import INPUT_SCHEMA, is_for_agent, read_input, read_said, wishes_of
 from artelier.server.background_tasks import LET_GO_S, Errands, errands_of, let_go
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
 from artelier.server.graph.records import GraphOut
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.live.hub import TYPE, EventStream, beating
+from artelier.server.openai_api.calls import beside_loop
 from artelier.server.routes import resource
 from artelier.server.routes.chats import drive_turn, start_turn
 from artelier.server.wire.server import EventPage
@@ -165,7 +157,7 @@ async def run(
     request: Request, kernel: Core, desk: Desk, actor: Actor, who: Who, hub: Live, setup: Setup
 ) -> EventStream:
     """Say something to a chat, an agent or a mission, and follow what comes of it. It goes on without us."""
-    asked = read_input(await request.body())
+    asked = await beside_loop(read_input, await request.body())
     wishes = wishes_of(asked)
     if wishes.mission or await is_mission(desk, asked.thread_id):
         mission = MissionThread(
@@ -192,9 +184,9 @@ async def run(
     elif asked.resume:
         frames = await _resume_turn(errands_of(request.app), desk, asked, by=actor)
     else:
-        words = words_of(asked)
+        said = await read_said(desk, actor, asked)
         session = await chat_for(desk, asked, wishes, by=actor, model=setup.model)
-        started = await start_turn(session, errands_of(request.app), words)
+        started = await start_turn(session, errands_of(request.app), said.words, attachments=said.attachments)
         frames = Telling(session, started.run_id, asked).frames()
     return EventStream(beating(frames, desk.services.clock, is_over=lambda: hub.is_closed))
 
@@ -203,11 +195,13 @@ async def _run_agent(errands: Errands, thread: AgentThread) -> AsyncGenerator[by
     """Let an agent take a turn, or go on with what the client's tools gave. Errors: as of `AgentThread`."""
     asked, key = thread.asked, ("agui", thread.desk.id, thread.session)
     is_answer = bool(asked.messages) and asked.messages[-1].role == "tool"
-    thread.words = "" if is_answer or asked.resume else words_of(asked)
+    if not is_answer and not asked.resume:
+        thread.said = await read_said(thread.desk, thread.by, asked)
     if (going := errands.at_work(key)) is not None:  # what it had to say was said a moment ago
         await asyncio.wait({going.task}, timeout=LET_GO_S)
     telling = AgentTelling(thread)
     errands.start(key, telling.drive(await thread.begin()))
+    await telling.begun()
     return telling.frames()
 
 

@@ -39,7 +39,13 @@ WEBHOOKS = "/api/v1/webhooks/"
 WEBHOOK_MAX_BYTES = 256 * 1024
 OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
-SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses", "/api/v1/a2a", "/api/v1/god-mode/plan")
+SPOKEN = (
+    f"{OPENAI}chat/completions",
+    f"{OPENAI}responses",
+    "/api/v1/a2a",
+    "/api/v1/agui",
+    "/api/v1/god-mode/plan",
+)
 """Addresses whose bodies hold whole conversations, or what is shown with a message or a goal."""
 CHAT_TURNS = ("/turns", "/turns/stream")
 """What is said in a chat, with what is shown with it."""
