@@ -115,7 +115,7 @@ _CONFIG = {
 }
 
 
-class Database:
+class WorkspaceTables:
     """The tables of one state of the workspace."""
 
     def __init__(self) -> None:
