@@ -148,11 +148,11 @@ ALLOWED: dict[str, str] = {
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
-        cli/chat/settings_commands.py:_change msgspec.json.decode
+        cli/chat/edit_commands.py:_change msgspec.json.decode
         cli/doctor.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parse tomllib.loads
-        cli/settings/file.py:sources tomllib.loads
+        cli/settings/settings.py:sources tomllib.loads
         cli/narration/run_events.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
         cli/world/transfer.py:_value json.loads
@@ -225,7 +225,7 @@ ALLOWED: dict[str, str] = {
     "a template of bounded length, its nodes counted": """
         operations/template_engine/compiler.py:_Environment liquid.Environment
         operations/template_engine/compiler.py:_parse liquid.parser.get_parser
-        operations/template_engine/text_filters.py:<module> html.unescape
+        operations/template_engine/filters.py:<module> html.unescape
     """,
     "our own source or files of the package": """
         world/mind_artifacts/prompt.py:shipped_workflow json.loads

@@ -1,7 +1,8 @@
-"""The step cycle that every mode shares, and the control of a loop's run from any process.
+"""The step cycle that every mode shares, the media that its tools return, and the control of a loop's run.
 
-What differs between modes is in `Parts`, never in the loop. A loop of its own adds the drive itself and
-what came of it.
+What differs between modes is in `Parts`, never in the loop. A loop of its own adds the drive itself and what
+came of it. A result names its media; a model sees them in a message of their own behind all results of a
+cycle, which every provider takes. Read next: `kernel/tool_calls/tool_outcome.py`, which stores them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from artelier.context.builder import shipped_text
 from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, NotFound, RunSuspended, StoreUnavailable
-from artelier.kernel import ModelResult, Prompt, RunCore, Services, run_row
+from artelier.kernel import ModelResult, Prompt, Run, RunCore, Services, run_row
 from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import is_imported
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.crash_recovery import park
+from artelier.kernel.run.status import ToolResult
+from artelier.kernel.steps.call_media import why_not_shown
+from artelier.ports.media import Medium, media_in, media_line
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -254,3 +262,44 @@ async def code_missing(
     except InvalidRequest as error:
         return error
     return None
+
+
+WHY_CHARS_MAX = 300
+
+
+async def media_pieces(
+    run: Run,
+    results: Sequence[tuple[str, ToolResult]],
+    *,
+    model: str,
+    conversation: Conversation,
+    shown_from: int = 1,
+    shown: Iterable[Medium] = (),
+    key: str,
+) -> list[dict[str, Any]]:
+    """Return the pieces of a message that show what tools have returned; none if they showed nothing.
+
+    `results` stand with the name that each tool was called by. `shown_from`: the first message of the
+    conversation that prompts hold, and `shown` what they hold beside it: all of it counts towards the most
+    that a call takes. The choice is journaled under `key`.
+    """
+    media = [(name, medium) for name, result in results for medium in result.media]
+    if not media:
+        return []
+    last = len(conversation)
+    there = [*shown, *media_in(conversation.messages(shown_from, last))]
+
+    def choose() -> list[str]:
+        found = why_not_shown(run.core, [one for _, one in media], model=model, shown=there)
+        return [why[:WHY_CHARS_MAX] for why in found]
+
+    reasons = await run.step("media", choose, key=key)
+    lines = [shipped_text("artelier.loops", "tool-media-1"), ""]
+    for number, ((name, medium), why) in enumerate(zip(media, reasons, strict=True), 1):
+        left_out = f": left out, since {why}" if why else ""
+        lines.append(f"{number}. {name[:80]} {media_line(medium)}{left_out}")
+    pieces: list[dict[str, Any]] = [{"type": "text", "text": "\n".join(lines)}]
+    pieces += [
+        msgspec.to_builtins(medium.part) for (_, medium), why in zip(media, reasons, strict=True) if not why
+    ]
+    return pieces

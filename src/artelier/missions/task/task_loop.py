@@ -19,7 +19,7 @@ from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
-from artelier.loops.tool_media import media_pieces
+from artelier.loops.cycle import media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
 from artelier.missions.queries import is_cancelled
