@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from artelier.kernel.steps.model_stream import ModelStream
+    from artelier.kernel.steps.stream_reader import ModelStream
     from artelier.missions.task.task_handle import Tasks
 
     Providers = tuple[TracerProvider, MeterProvider]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from artelier.cli.settings.file import load_settings
 from artelier.cli.settings.schema import key_lines, line_of
-from artelier.cli.settings.settings import ENVIRONMENT, Settings, load_settings
+from artelier.cli.settings.settings import ENVIRONMENT, Settings
 from artelier.errors import InvalidConfig, NotFound
 from artelier.kernel import Limits, Rate
 from artelier.ports.model import Price

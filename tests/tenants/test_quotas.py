@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.cli.settings.settings import load_settings
+from artelier.cli.settings.file import load_settings
 from artelier.errors import InvalidConfig, TooManyAtOnce
 from artelier.kernel.rates import Quota, Quotas
 from artelier.server.live.event_encoder import Filter

@@ -12,7 +12,7 @@ import pytest
 
 from artelier import Kernel, ModelRequest, Policy
 from artelier.agents import Worker, resume_run, workspace_agent
-from artelier.cli.settings.settings import load_settings
+from artelier.cli.settings.file import load_settings
 from artelier.cli.work.up import free_mission, workspaces_of
 from artelier.errors import AccessDenied, Conflict, InvalidConfig, NotFound
 from artelier.kernel.policy import Workspaces

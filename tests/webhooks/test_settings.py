@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.cli.settings.settings import load_settings
+from artelier.cli.settings.file import load_settings
 from artelier.errors import InvalidConfig
 
 from .test_signature import OTHER, SECRET

@@ -45,7 +45,7 @@ class CliCall:
     @cached_property
     def settings(self) -> Settings:
         """Errors: `InvalidConfig` naming file and line, `NotFound` for a file that is not there."""
-        from artelier.cli.settings.settings import load_settings
+        from artelier.cli.settings.file import load_settings
 
         found = load_settings(self._config, environ=os.environ)
         if found.confinement != "auto":

@@ -533,7 +533,7 @@ def _port(port: int) -> list[Finding]:
 
 def _settings(call: CliCall) -> int:
     """Every setting, its value and its source. Errors: as of `load_settings`."""
-    from artelier.cli.settings.settings import sources
+    from artelier.cli.settings.file import sources
 
     found = sources(call.config, environ=os.environ)
     if call.as_json:

@@ -53,7 +53,7 @@ def load_command(ctx: object, name: str) -> Any:
 
 def allowed_plugins(ctx: Any) -> Plugins:
     """Return the plugins that the settings of a command line allow. Errors: those of the settings."""
-    from artelier.cli.settings.settings import load_settings
+    from artelier.cli.settings.file import load_settings
 
     config = None
     while ctx is not None and config is None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from artelier.chat.chat_file import ChatFileContents
 from artelier.chat.queries.chats import BranchReport, SessionReport
-from artelier.chat.session.edits import Deleted, FoundMessage
+from artelier.chat.session.edits import Deleted, MessageHit
 from artelier.chat.session.operation_trial import OperationTrial
 from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.chat.session.turns import DraftedWords
@@ -439,7 +439,7 @@ class DeletedTurns(ResponseModel):
     """The extent of a deletion."""
 
 
-@describe_record(FoundMessage)
+@describe_record(MessageHit)
 class FoundMessageOut(ResponseModel):
     """A message that a search has found."""
 
