@@ -37,7 +37,7 @@ from artelier.pii.vault import escape_json
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from artelier.chat.chat_interchange import ForeignTurn
+    from artelier.chat.foreign_files import ForeignTurn
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""
@@ -221,7 +221,7 @@ class ChatEdits(ChatReader):
         sent.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.chat_interchange import batches
+        from artelier.chat.foreign_files import batches
 
         for page in batches(turns):
             blobs: list[Blob] = []

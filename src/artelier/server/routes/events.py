@@ -32,9 +32,9 @@ from artelier.server.agui.interrupts import read_resume
 from artelier.server.agui.mission_turn import MissionThread, is_mission
 from artelier.server.background_tasks import LET_GO_S, Errands, errands_of, let_go
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
+from artelier.server.event_encoder import Filter, page_body
 from artelier.server.graph.records import GraphOut
-from artelier.server.live.event_encoder import Filter, page_body
-from artelier.server.live.hub import TYPE, EventStream, beating
+from artelier.server.live_hub import TYPE, EventStream, beating
 from artelier.server.routes import resource
 from artelier.server.routes.chats import drive_turn, start_turn
 from artelier.server.wire.server import EventPage

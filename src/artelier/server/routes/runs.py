@@ -19,7 +19,7 @@ from artelier.kernel import Limits
 from artelier.kernel.queries.runs import open_roots, paused_runs
 from artelier.log import EventData
 from artelier.server.deps import PAGE_MAX, Actor, Desk, Limit, Live, check_mission, medium_response
-from artelier.server.live.event_encoder import Filter, page_body
+from artelier.server.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
 from artelier.server.wire import runs as wire
