@@ -12,6 +12,7 @@ from artelier.chat.session.edits import Deleted, MessageHit
 from artelier.chat.session.operation_trial import OperationTrial
 from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.chat.session.turns import DraftedWords
+from artelier.operations.graph.scope import Version
 from artelier.operations.kinds.contract import Problem
 from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
 
@@ -253,12 +254,9 @@ class Panel(ResponseModel):
     at_us: int
 
 
+@describe_record(Version)
 class FeedEntry(ResponseModel):
     """An earlier value; of a feed one of its entries."""
-
-    value: Any
-    version: int
-    at_us: int
 
 
 class Feed(ResponseModel):
