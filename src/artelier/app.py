@@ -83,9 +83,18 @@ if TYPE_CHECKING:
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, *WORLD_MOVING, MoneyTransferred], CAPPING, COUNTING),
-    kernel_view, personal_view, schedules_view, rates_view, artifacts_view, skills_view, memory_view,
-    operations_view, missions_view, world_view, erasure_view,
-)  # fmt: skip
+    kernel_view,
+    personal_view,
+    schedules_view,
+    rates_view,
+    artifacts_view,
+    skills_view,
+    memory_view,
+    operations_view,
+    missions_view,
+    world_view,
+    erasure_view,
+)
 """Every shipped view, in the order in which they see an event."""
 
 DISPATCHES = Dispatches(is_own=is_own, has_ended=has_ended)
@@ -260,9 +269,8 @@ class Kernel:
         )
 
     async def stream_model(
-        self, *, run_id: str, tenant: Tenant | str | None = None, on_delta: Callable[[str], None],
-        **call: Any,
-    ) -> ModelResult:  # fmt: skip
+        self, *, run_id: str, tenant: Tenant | str | None = None, on_delta: Callable[[str], None], **call: Any
+    ) -> ModelResult:
         """Like `step_model`; `on_delta` is called with each piece of the text as it comes.
 
         What is recorded comes as one piece. Whoever cancels this leaves the stream: the step is cut off.
@@ -273,18 +281,27 @@ class Kernel:
         )
 
     async def step_tool(
-        self, name: str, arguments: object = None, *, run_id: str,
-        tenant: Tenant | str | None = None, **call: Any,
-    ) -> ToolResult:  # fmt: skip
+        self,
+        name: str,
+        arguments: object = None,
+        *,
+        run_id: str,
+        tenant: Tenant | str | None = None,
+        **call: Any,
+    ) -> ToolResult:
         """One tool step of a run that stays open until the kernel is closed; see `step_model`."""
         return await self._detached_step(
             run_id, tenant, lambda run: run.step_tool(name, arguments, **call), key=call.get("key")
         )
 
     async def _detached_step(
-        self, run_id: str, tenant: Tenant | str | None, work: Callable[[Run], Awaitable[T]],
-        *, key: str | None,
-    ) -> T:  # fmt: skip
+        self,
+        run_id: str,
+        tenant: Tenant | str | None,
+        work: Callable[[Run], Awaitable[T]],
+        *,
+        key: str | None,
+    ) -> T:
         state = await self.tenants.open(tenant)
         return await self._detached.step(
             (state.id, run_id),

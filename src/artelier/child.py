@@ -46,7 +46,7 @@ class Child:
         self,
         *,
         descriptors: Iterable[int] = (),
-        module: str = "artelier.tools.worker",
+        module: str = "artelier.tools.worker.__main__",
         needs: Needs | None = None,
     ) -> None:
         """Shapes: `descriptors` are open files that the process may read; the caller keeps its own. `needs`

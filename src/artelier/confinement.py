@@ -576,7 +576,7 @@ def _in_memory(text: str) -> int:
 
 def run_module(plan: ConfinementPlan, name: str) -> None:
     """Import a worker module, let it load what it needs, and run its `main` behind the walls."""
-    module = importlib.import_module(f"{name}.__main__")
+    module = importlib.import_module(name)
     for needed in plan.needs.preload:
         try:
             importlib.import_module(needed)

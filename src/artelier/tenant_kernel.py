@@ -127,10 +127,14 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
             policies = "'strict', 'allow_prompt_drift' or 'fork_on_drift'"
             raise InvalidRequest("replay policy", expected=policies, got=repr(replay))
         opening = Opening(
-            run_id=check_run_id(run_id), on_wait=on_wait, replay=replay, limits=limits,
+            run_id=check_run_id(run_id),
+            on_wait=on_wait,
+            replay=replay,
+            limits=limits,
             grants=None if grants is None else check_grants(grants),
-            parent=parent.core if parent is not None else None, **more,
-        )  # fmt: skip
+            parent=parent.core if parent is not None else None,
+            **more,
+        )
         self._kernel.keep_alive()
         return OpenRun(self._services, self.state, opening, self._store_result)
 
@@ -155,10 +159,15 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         from artelier.missions.membranes import HeldStage
 
         return Artifacts(
-            self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
-            interpreter=self._kernel.sandbox, stages=HeldStage,
+            self._services.store,
+            self._services.clock,
+            self.id,
+            MAIN_SPACE,
+            principal,
+            interpreter=self._kernel.sandbox,
+            stages=HeldStage,
             key_of_run=partial(writing_key, self._services.store, self.id),
-        )  # fmt: skip
+        )
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """Return what one principal of this tenant can do with artifacts and money."""
@@ -174,9 +183,13 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
             return space_of(self, self._kernel.store.look, world, principal)
         return Space(
-            self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
+            self._services.store,
+            self._services.clock,
+            self.id,
+            MAIN_SPACE,
+            principal,
             self._artifacts(principal),
-        )  # fmt: skip
+        )
 
     # Runs
 
@@ -247,9 +260,13 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return await read_content(self._services, self.id, ref)
 
     async def erase(
-        self, *, subject: str | None = None, by: str = "operator", dry: bool = False,
+        self,
+        *,
+        subject: str | None = None,
+        by: str = "operator",
+        dry: bool = False,
         preview: Preview | None = None,
-    ) -> Erasure:  # fmt: skip
+    ) -> Erasure:
         """Erase what the tenant has stored, or what was stored of a subject: the `subject` of runs, or a
         value that the vault knows, in whatever spelling. With `dry`, only say how much that is; with
         `preview`, erase only what that has shown.
@@ -298,9 +315,15 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         """
         await check_fork(self, run_id, at=at, changes=with_)
         return await fork(
-            self._services, await self.state(), run_id, at=at, changes=with_, new_id=new_id,
-            effects=effects, by=by,
-        )  # fmt: skip
+            self._services,
+            await self.state(),
+            run_id,
+            at=at,
+            changes=with_,
+            new_id=new_id,
+            effects=effects,
+            by=by,
+        )
 
     async def adopt(self, ref: str, *, to: str | None = None, principal: str = OPERATOR) -> Artifact:
         """Bring home an artifact that a fork has written: the newest version of `to`, else of what the fork's

@@ -22,7 +22,7 @@ from artelier.child import Child
 from artelier.confinement import WALLS, ConfinementPlan, landlock_abi, module_arguments, standing
 from tests.repository.sources import ROOT
 
-HOSTILE = "tests.confinement.hostile"
+HOSTILE = "tests.confinement.hostile.__main__"
 VARIABLE = "ARTELIER_SECRET_OF_TESTS"
 CANARY = ctypes.create_string_buffer(b"canary!!")
 

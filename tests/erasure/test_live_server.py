@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from artelier import AutonomousAgent, ContextBuilder, Kernel
-from artelier.server.live.event_encoder import Encoder, WireEvent
+from artelier.server.event_encoder import Encoder, WireEvent
 from artelier.testing import tool_call
 from artelier.world import World
 from tests.erasure.test_reach import OTHERS, SUBJECT, WORDS

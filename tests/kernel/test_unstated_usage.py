@@ -12,7 +12,7 @@ from artelier import Kernel, Limits, ModelReply, ModelRequest, Run, Tenant
 from artelier.ports.model import Delta, ToolCall, Usage
 from artelier.testing import ManualClock
 from artelier.testing.openai_server import OpenAIServer
-from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.bills import server_sent
 from artelier.tokens import estimate_tokens
 from tests.kernel.stage import PRICE, assert_conserved, drive, events, open_kernel, play, user
 from tests.models.wire_requests import port

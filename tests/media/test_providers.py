@@ -11,7 +11,7 @@ import pytest
 from artelier import Kernel, Limits
 from artelier.testing.openai_server import OpenAIServer
 from artelier.testing.providers import StrictAnthropic, StrictOpenAIChat, StrictOpenAIResponses
-from artelier.testing.providers.billing import StrictProvider
+from artelier.testing.providers.bills import StrictProvider
 from tests.kernel.stage import events, play
 from tests.media.samples import jpeg, pdf, png
 from tests.media.test_calls import show

@@ -12,7 +12,7 @@ from artelier.errors import ContextTooLong, ModelRefusedCall, ProviderUnavailabl
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall, ToolSchema, Usage
 from artelier.testing.openai_server import Fault, OpenAIServer
 from artelier.testing.providers.anthropic import message_events
-from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.bills import server_sent
 
 from .wire_requests import KEY, ask, port
 

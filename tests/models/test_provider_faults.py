@@ -24,7 +24,7 @@ from artelier.models.http_client import REPLY_BYTES_MAX
 from artelier.models.provider import openai_compatible
 from artelier.ports.model import Delta, ModelRequest, ToolSchema
 from artelier.testing.openai_server import Fault, OpenAIServer, Slow
-from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.bills import server_sent
 from artelier.testing.providers.openai import completion_events
 
 from .wire_requests import KEY, ask, port

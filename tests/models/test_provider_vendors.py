@@ -10,7 +10,7 @@ import pytest
 from artelier.errors import ProviderUnavailable
 from artelier.ports.model import ModelReply, Usage
 from artelier.testing.openai_server import Fault, OpenAIServer, Received
-from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.bills import server_sent
 from artelier.testing.providers.openai import response_events
 
 from .wire_requests import ask, port

@@ -23,7 +23,7 @@ from artelier.ports.model import (
 )
 from artelier.testing import tool_call
 from artelier.testing.openai_server import OpenAIServer
-from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.bills import server_sent
 from artelier.testing.providers.openai import completion_events
 
 from .wire_requests import ask, port

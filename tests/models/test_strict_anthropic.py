@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from artelier.testing.providers import CachedBlock, PromptCache, StrictAnthropic
-from artelier.testing.providers.billing import sign
+from artelier.testing.providers.bills import sign
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from artelier.chat.chat_interchange import TakenChat, parse_chat
+from artelier.chat.foreign_files import TakenChat, parse_chat
 
 
 def message(name: str, text: str, **more: Any) -> dict[str, Any]:

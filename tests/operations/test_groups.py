@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import ModelRequest, Session
-from artelier.chat.chat_interchange import export_jsonl, parse_chat
+from artelier.chat.foreign_files import export_jsonl, parse_chat
 from artelier.chat.turn.speakers import choose, mentioned, own_words
 from artelier.chat.turn.turn_loop import replay_turn
 from artelier.chat.turn.turn_runner import recorded_job

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from artelier.errors import ArtelierError, InvalidRequest, PatternTimeout
 from artelier.pii.detectors import builtin_detectors, find_all, pattern
-from artelier.ports.pii import Detector, Found
+from artelier.ports.pii import DetectedValue, Detector
 
 DETECTORS = builtin_detectors()
 PROCESS_TIME_S_MAX = 60
@@ -22,16 +22,16 @@ PROCESS_TIME_S_MAX = 60
 class Fixed:
     """A detector that always gives the same answer."""
 
-    def __init__(self, *found: Found, kind: str = "NAME") -> None:
+    def __init__(self, *found: DetectedValue, kind: str = "NAME") -> None:
         self.kind = kind
         self.found = found
 
-    def find(self, text: str, /) -> Iterable[Found]:
+    def find(self, text: str, /) -> Iterable[DetectedValue]:
         return self.found
 
 
-def at(start: int, end: int, kind: str = "NAME") -> Found:
-    return Found(start, end, kind, "x")
+def at(start: int, end: int, kind: str = "NAME") -> DetectedValue:
+    return DetectedValue(start, end, kind, "x")
 
 
 def test_values_ascend_and_do_not_overlap() -> None:
@@ -51,9 +51,9 @@ def test_of_two_that_overlap_the_longer_is_kept_then_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [at(0, 11), at(-1, 2), at(3, 3), at(0, 2, "OTHER"), Found(0, 2, "NAME", "")]
+    "found", [at(0, 11), at(-1, 2), at(3, 3), at(0, 2, "OTHER"), DetectedValue(0, 2, "NAME", "")]
 )
-def test_a_detector_that_answers_nonsense_is_refused(found: Found) -> None:
+def test_a_detector_that_answers_nonsense_is_refused(found: DetectedValue) -> None:
     with pytest.raises(InvalidRequest, match="NAME"):
         find_all([Fixed(found)], "0123456789")
 
@@ -83,7 +83,7 @@ def test_an_expression_that_cannot_be_used_is_refused(expression: str) -> None:
 
 
 def test_a_place_without_length_is_no_value() -> None:
-    assert find_all([pattern("EDGE", r"\b(?=x)|x+")], "a xx") == [Found(2, 4, "EDGE", "xx")]
+    assert find_all([pattern("EDGE", r"\b(?=x)|x+")], "a xx") == [DetectedValue(2, 4, "EDGE", "xx")]
 
 
 def test_a_pattern_that_takes_too_long_lets_nothing_through() -> None:
@@ -183,8 +183,8 @@ def test_a_number_of_a_region_that_the_library_does_not_know_is_no_value_and_no_
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=40))
 @settings(max_examples=200)
 def test_of_values_that_overlap_the_longest_are_kept(spans: list[tuple[int, int]]) -> None:
-    found = [Found(at, at + size, "NAME", f"{at}-{size}") for at, size in spans]
-    kept: list[Found] = []
+    found = [DetectedValue(at, at + size, "NAME", f"{at}-{size}") for at, size in spans]
+    kept: list[DetectedValue] = []
     for one in sorted(found, key=lambda one: (one.start - one.end, one)):
         if all(one.end <= other.start or other.end <= one.start for other in kept):
             kept.append(one)

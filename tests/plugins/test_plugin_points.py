@@ -268,7 +268,7 @@ def test_a_profile_may_name_kinds_of_allowed_plugins(tmp_path: Path, install: In
 def test_no_plugin_may_have_the_name_of_a_shipped_tool(tmp_path: Path) -> None:
     from artelier.tools import workspace_tools
     from artelier.tools.function import SHIPPED
-    from artelier.tools.http.http_json import NAME
+    from artelier.tools.http_json import NAME
     from artelier.tools.skills.meta_tools import META_NAMES
 
     assert {*(one.name for one in workspace_tools(tmp_path)), *META_NAMES, NAME} <= SHIPPED

@@ -24,3 +24,9 @@ def test_a_name_that_has_moved_is_the_same_object_and_warns(old: str, name: str,
     with pytest.warns(DeprecationWarning, match=f"is now {new}"):
         found = getattr(importlib.import_module(old), name)
     assert found is getattr(importlib.import_module(new), name)
+
+
+def test_a_name_that_was_changed_is_the_same_object_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="is now DetectedValue"):
+        found = importlib.import_module("artelier.ports.pii").Found
+    assert found is importlib.import_module("artelier.ports.pii").DetectedValue

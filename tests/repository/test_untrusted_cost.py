@@ -72,16 +72,16 @@ ALLOWED: dict[str, str] = {
         ports/media.py:media_refs msgspec.json.decode
     """,
     "a helper process, killed for its time": """
-        artifacts/media/worker/__main__.py:_answer base64.b64decode
+        artifacts/media/worker.py:_answer base64.b64decode
         child.py:Child.ask json.loads
         child_loop.py:serve json.loads
-        operations/transforms/worker/__main__.py:_answer import_module(regex)
-        operations/transforms/worker/__main__.py:_answer import_module(jsonpath_rfc9535)
-        operations/transforms/worker/step_runner.py:_compile_dialect re.compile
-        operations/transforms/worker/step_runner.py:_other regex.compile
-        operations/transforms/worker/step_runner.py:_document json.loads
-        operations/transforms/worker/step_runner.py:_compile re.compile
-        operations/transforms/worker/step_runner.py:_nodes jsonpath_rfc9535.JSONPathEnvironment
+        operations/transforms/worker.py:_answer import_module(regex)
+        operations/transforms/worker.py:_answer import_module(jsonpath_rfc9535)
+        operations/transforms/steps.py:_compile_dialect re.compile
+        operations/transforms/steps.py:_other regex.compile
+        operations/transforms/steps.py:_document json.loads
+        operations/transforms/steps.py:_compile re.compile
+        operations/transforms/steps.py:_nodes jsonpath_rfc9535.JSONPathEnvironment
         tools/worker/tables.py:_width csv.reader
         tools/worker/tables.py:_rows csv.reader
         tools/worker/__main__.py:_compile re.compile
@@ -115,7 +115,7 @@ ALLOWED: dict[str, str] = {
     "quoted words of the text or of names, each of which matches itself": """
         artelier_offline/state.py:_stated re.search
         missions/task/evaluation.py:_is_figure re.search
-        tools/http/http_json.py:Veil._pattern re.compile
+        tools/http_json.py:Veil._pattern re.compile
     """,
     "one of our own patterns, handed on": """
         artelier_offline/state.py:_said re.compile
@@ -149,7 +149,7 @@ ALLOWED: dict[str, str] = {
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
-        cli/chat/settings_commands.py:_change msgspec.json.decode
+        cli/chat/edit_commands.py:_change msgspec.json.decode
         cli/doctor.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parse tomllib.loads
@@ -179,7 +179,7 @@ ALLOWED: dict[str, str] = {
         server/security/login_sessions.py:Sessions.read base64.b64decode
         server/security/login_sessions.py:Sessions.read msgspec.json.decode
         server/security/users.py:_parts base64.b64decode
-        tools/http/rules.py:_credentials base64.b64decode
+        tools/http_rules.py:_credentials base64.b64decode
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
         world/actions/reply.py:<module> json.JSONDecoder
@@ -199,11 +199,11 @@ ALLOWED: dict[str, str] = {
         kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj
         log/blobs.py:unpack zlib.decompressobj
         models/http_client.py:_Inflate.__init__ zlib.decompressobj
-        tools/http/http_json.py:_read_reply zlib.decompressobj
+        tools/http_json.py:_read_reply zlib.decompressobj
     """,
     "answers within `BODY_BYTES_MAX` of the tool": """
-        tools/http/http_json.py:_value msgspec.json.decode
-        tools/http/http_json.py:_about msgspec.json.decode
+        tools/http_json.py:_value msgspec.json.decode
+        tools/http_json.py:_about msgspec.json.decode
     """,
     "arguments within `ARGUMENTS_BYTES_MAX`": """
         tools/mcp/schema.py:_object msgspec.json.decode
@@ -226,7 +226,7 @@ ALLOWED: dict[str, str] = {
     "a template of bounded length, its nodes counted": """
         operations/template_engine/compiler.py:_Environment liquid.Environment
         operations/template_engine/compiler.py:_parse liquid.parser.get_parser
-        operations/template_engine/text_filters.py:<module> html.unescape
+        operations/template_engine/filters.py:<module> html.unescape
     """,
     "our own source or files of the package": """
         world/mind_artifacts/prompt.py:shipped_workflow json.loads
@@ -297,10 +297,10 @@ ALLOWED: dict[str, str] = {
         server/graph/records.py:<module> msgspec.json.Decoder
         server/graph/keeper.py:GraphCheckpoint.open zlib.decompress
         server/graph/records.py:<module> msgspec.msgpack.Decoder
-        server/live/event_encoder.py:_without_path msgspec.json.decode
-        server/live/event_encoder.py:shorten_content msgspec.json.decode
-        server/live/event_encoder.py:_shortened_json msgspec.json.decode
-        server/live/event_encoder.py:_without_path msgspec.json.decode
+        server/event_encoder.py:_without_path msgspec.json.decode
+        server/event_encoder.py:shorten_content msgspec.json.decode
+        server/event_encoder.py:_shortened_json msgspec.json.decode
+        server/event_encoder.py:_without_path msgspec.json.decode
         tools/skills/source.py:definition_from msgspec.json.decode
         tools/skills/approval.py:Skills._json msgspec.json.decode
         tools/skills/approval.py:_was_unreadable msgspec.json.decode

@@ -12,7 +12,7 @@ import pytest
 from artelier.kernel.events import ToolCompleted
 from artelier.log import BlobRef, Event, Stream, registered
 from artelier.operations.profile.definition import HOOKS
-from artelier.server.live.event_encoder import TEXT_CHARS_MAX, TEXTS, Encoder, shorten_content
+from artelier.server.event_encoder import TEXT_CHARS_MAX, TEXTS, Encoder, shorten_content
 from tests.server.house import House, asking, assert_fault, house, spoken
 
 

@@ -22,10 +22,10 @@ import pytest
 
 from artelier import Kernel
 from artelier.log import registered
+from artelier.server.event_encoder import Encoder
 from artelier.server.graph import keeper, records
 from artelier.server.graph.keeper import TenantGraph, fold_event
 from artelier.server.graph.records import Graph, SeenEvent, encode_graph, pack_graph, unpack_piece
-from artelier.server.live.event_encoder import Encoder
 from artelier_lab.bench.server.goals import goal_model, work_on_goals
 from tests.repository.sources import ROOT
 from tests.server.house import assert_fault, house

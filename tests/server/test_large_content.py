@@ -16,7 +16,7 @@ from artelier import Kernel
 from artelier.kernel import Policy
 from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
 from artelier.pii.search_processes import INLINE_CHARS_MAX
-from artelier.ports.pii import Found
+from artelier.ports.pii import DetectedValue
 from artelier.server.errors import TooLarge
 from artelier.server.routes.uploads import JSON_ITEMS_MAX
 from artelier.server.security import connection_limits
@@ -46,11 +46,11 @@ class Spy:
     def __init__(self) -> None:
         self.threads: list[int] = []
 
-    def find(self, text: str, /) -> Iterable[Found]:
+    def find(self, text: str, /) -> Iterable[DetectedValue]:
         if len(text) > INLINE_CHARS_MAX:
             self.threads.append(threading.get_ident())
         at = text.find("needle")
-        return [Found(at, at + 6, self.kind, "needle")] if at >= 0 else []
+        return [DetectedValue(at, at + 6, self.kind, "needle")] if at >= 0 else []
 
 
 def spied(folder: Path, spy: Spy) -> Policy:
@@ -211,7 +211,7 @@ def test_an_error_that_repeats_a_megabyte_is_cut_before_it_is_searched(tmp_path:
     sizes: list[int] = []
 
     class Sizes(Spy):
-        def find(self, text: str, /) -> Iterable[Found]:
+        def find(self, text: str, /) -> Iterable[DetectedValue]:
             sizes.append(len(text))
             return super().find(text)
 

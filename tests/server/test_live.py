@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from artelier.errors import QueueFull
+from artelier.server.event_encoder import SLICE_EVENTS, Encoder, Filter
 from artelier.server.http_server import Server, address_of, bind
-from artelier.server.live.event_encoder import SLICE_EVENTS, Encoder, Filter
-from artelier.server.live.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Hub, StreamClient
+from artelier.server.live_hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Hub, StreamClient
 from artelier.testing import ManualClock
 from tests.server.house import PATIENCE_S, House, asking, assert_fault, frames_of, house, on_a_port, until
 from tests.server.test_sessions import login, people
@@ -304,10 +304,10 @@ def test_pages_of_any_size_are_the_log_without_gap_or_duplicate(
             notes = [e.position async for e in home.kernel.events() if e.kind == "note.injected"]
             assert len(notes) == 40
             for _ in range(12):
-                monkeypatch.setattr("artelier.server.live.hub.PAGE", chance.randint(1, 60))
+                monkeypatch.setattr("artelier.server.live_hub.PAGE", chance.randint(1, 60))
                 most_bytes = chance.choice((1, 3_000, 20_000, 10**9))
-                monkeypatch.setattr("artelier.server.live.hub.PAGE_BYTES", most_bytes)
-                monkeypatch.setattr("artelier.server.live.hub.SCANNED_MAX", chance.choice((1, 30, 10**4)))
+                monkeypatch.setattr("artelier.server.live_hub.PAGE_BYTES", most_bytes)
+                monkeypatch.setattr("artelier.server.live_hub.SCANNED_MAX", chance.choice((1, 30, 10**4)))
                 monkeypatch.setattr("artelier.log.database_store.SCANNED_AT_ONCE", chance.randint(1, 90))
                 kinds = chance.choice(((), ("note.injected",)))
                 seen: list[int] = []

@@ -137,8 +137,8 @@ def test_live_events_are_restored_and_encoded_once(tmp_path: Path) -> None:
             page = (await made.client.get("/api/v1/events")).json()["items"]
             assert f"ask {ANA}" in [one["texts"].get("text") for one in page]
 
-            from artelier.server.live.event_encoder import Filter
-            from artelier.server.live.hub import EventStream
+            from artelier.server.event_encoder import Filter
+            from artelier.server.live_hub import EventStream
             from artelier.server.pii import restore_response
 
             frames = await made.app.state.hub.stream(Filter(tenant="default"), after=0)

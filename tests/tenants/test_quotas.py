@@ -11,8 +11,8 @@ import pytest
 from artelier.cli.settings.file import load_settings
 from artelier.errors import InvalidConfig, TooManyAtOnce
 from artelier.kernel.rates import Quota, Quotas
-from artelier.server.live.event_encoder import Filter
-from artelier.server.live.hub import Hub
+from artelier.server.event_encoder import Filter
+from artelier.server.live_hub import Hub
 from tests.cli.conftest import Shell, shell
 from tests.server.house import until
 from tests.server.routes.served import Served, at, good, play, refused, serving

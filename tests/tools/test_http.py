@@ -10,8 +10,8 @@ import pytest
 
 from artelier import Kernel, Policy, RunSuspended
 from artelier.errors import InvalidConfig
-from artelier.tools.http.http_json import BODY_BYTES_MAX, http_json_tool
-from artelier.tools.http.rules import HttpRule
+from artelier.tools.http_json import BODY_BYTES_MAX, http_json_tool
+from artelier.tools.http_rules import HttpRule
 from tests.tools.web import Says, Seen, bomb, certified, served
 
 EAGER = Policy(backoff_s=0.0)

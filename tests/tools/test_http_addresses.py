@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.tools.http.rules import HttpRule, UnclearUrl, parse_url, why_refused
+from artelier.tools.http_rules import HttpRule, UnclearUrl, parse_url, why_refused
 
 
 @pytest.mark.parametrize(

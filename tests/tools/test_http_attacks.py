@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from artelier.tools.http.rules import UnclearUrl, addresses_of, parse_url
+from artelier.tools.http_rules import UnclearUrl, addresses_of, parse_url
 from tests.tools.test_http import called, local, refused
 from tests.tools.web import Says, Seen, certified, served
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from artelier.errors import ToolFailed, TransientError
-from artelier.tools.http.http_json import TEXT_CHARS_MAX, Veil
+from artelier.tools.http_json import TEXT_CHARS_MAX, Veil
 from tests.tools.test_http import called, local
 from tests.tools.web import Says, Seen, served
 

@@ -80,7 +80,7 @@ def test_what_acts_and_must_not_be_repeated_is_of_high_risk_unless_it_says_other
 
 
 def test_shipped_tools_that_act_state_their_risk(tmp_path: Path):
-    from artelier.tools.http.http_json import http_json_tool
+    from artelier.tools.http_json import http_json_tool
 
     kit = [*workspace_tools(tmp_path), http_json_tool(["https://api.example.com/v1/"])]
     acting = {one.name: one.risk for one in kit if one.side_effect}

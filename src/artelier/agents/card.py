@@ -79,7 +79,7 @@ async def memory_artifacts(store: Store, tenant: str, agent: str, *, position: i
     return found
 
 
-class _BlockRow(msgspec.Struct, frozen=True):
+class _RecordedBlock(msgspec.Struct, frozen=True):
     artifact: str
     before: str | None = None
 
@@ -90,7 +90,7 @@ async def _find_block_ids(store: Store, row_id: int, position: int) -> set[str]:
     seq = 0
     while True:
         changes = await changed_blocks(store, row_id, after=seq, upto=position, limit=PAGE)
-        blocks = [one.read(_BlockRow) for one in changes]
+        blocks = [one.read(_RecordedBlock) for one in changes]
         found.update(id_ for one in blocks for id_ in (one.artifact, one.before) if id_)
         if len(changes) < PAGE:
             return found

@@ -20,7 +20,7 @@ from artelier.loops.cycle import check_host_tools
 from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.ports.tool import ToolPort
 from artelier.tools.built_in import workspace_tools
-from artelier.tools.http.http_json import NAME as OUTSIDE
+from artelier.tools.http_json import NAME as OUTSIDE
 
 GOAL_CHARS_MAX = 100_000
 """A longer goal belongs into a file of the workspace."""

@@ -35,7 +35,7 @@ from artelier.artifacts.queries import find_taken, find_taken_in
 from artelier.errors import Conflict, InvalidExport, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, check_artifact_id
 from artelier.kernel import Services
-from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Arrival, Belongings, Header
+from artelier.kernel.export.archive import SIZE_BYTES_MAX, Arrival, Belongings, Header
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.export.writer import streams_of
 from artelier.kernel.queries.tenants import kin_run, kin_run_in, kin_runs
@@ -489,16 +489,7 @@ async def export_agent(
     parts = [StorePart(services, streams)]
     if not without_memory:
         await _add_memory(parts, tenant, agent, store)
-    header = Header(
-        format=FORMAT,
-        version=VERSION,
-        tenant=tenant,
-        run="",
-        agent=agent,
-        code=services.code_version,
-        position=position,
-        head=root.hex(),
-    )
+    header = Header.of_store(position, root, tenant=tenant, code=services.code_version, agent=agent)
     done = await write_file(path, header, parts, belongings=Baggage(agent))
     entries = 0 if without_memory else await kin_entries(store, tenant, agent)
     return Carried(

@@ -25,7 +25,7 @@ from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import Conflict, CorruptStore, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Arrival, Belongings, Header
+from artelier.kernel.export.archive import SIZE_BYTES_MAX, Arrival, Belongings, Header
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.export.writer import streams_of
 from artelier.kernel.queries.content import blob_json
@@ -323,16 +323,7 @@ async def export_chat(services: Services, tenant: str, chat: str, path: str | Pa
     streams[session_stream(tenant, chat)] = position
     profiles, books = await _artifacts(services, row)
     streams.update((_artifact(tenant, id_), position) for id_ in (*profiles, *books))
-    header = Header(
-        format=FORMAT,
-        version=VERSION,
-        tenant=tenant,
-        run="",
-        chat=chat,
-        code=services.code_version,
-        position=position,
-        head=root.hex(),
-    )
+    header = Header.of_store(position, root, tenant=tenant, code=services.code_version, chat=chat)
     done = await write_file(path, header, [StorePart(services, streams)], belongings=ChatFile(chat))
     return ChatFileContents(
         chat_id=chat,

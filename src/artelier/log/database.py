@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from artelier.errors import ArtelierError
+from artelier.errors import ArtelierError, NewerSchema
 from artelier.log.contract import Row, Rows
 
 
@@ -98,3 +98,14 @@ class Database(Protocol):
         None if the engine or its disk failed, and for errors of anybody else.
         """
         ...
+
+
+def check_not_newer(version: int, known: int) -> None:
+    """Errors: `NewerSchema` if tables have a version that this code does not know yet."""
+    if version > known:
+        raise NewerSchema(
+            "this database was written by a newer Artelier; nothing was changed",
+            expected=f"schema {known} or older",
+            got=f"schema {version}",
+            hint="Upgrade Artelier, or open another database.",
+        )

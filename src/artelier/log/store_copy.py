@@ -125,7 +125,7 @@ def copy_store(
         if not is_begun:
             open_store(target, views, sealer=sealer).close()  # makes the tables
         with connect_place(target) as db:
-            copy = _Copy(seen, db, views, progress)
+            copy = _StoreCopy(seen, db, views, progress)
             copy.begin(is_begun=is_begun)
             copied = copy.write()
     progress("verifying the copy")
@@ -209,7 +209,7 @@ def _measure(seen: Database, target: str, *, resume: bool) -> Copied:
     return found
 
 
-class _Copy:
+class _StoreCopy:
     """A copy that is being written."""
 
     def __init__(

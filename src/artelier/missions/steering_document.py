@@ -322,12 +322,12 @@ class Bias:
     """Policy for one agent."""
 
     text: str
-    """For the prompt."""
+    """As it stands in prompts."""
     temperature: float
     alternatives: int
     """Actions to weigh before one is chosen."""
     breadth: int | None
-    """Tools that are listed at most, those first that the task names or that were used; None for all."""
+    """Tools that are listed at most; None for all that are on."""
     sources_min: int
     words_target: int
 

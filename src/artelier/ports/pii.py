@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 
-class Found(NamedTuple):
+class DetectedValue(NamedTuple):
     """One value in a text."""
 
     start: int
@@ -35,10 +35,19 @@ class Detector(Protocol):
         """The kind of everything it finds."""
         ...
 
-    def find(self, text: str, /) -> Iterable[Found]:
+    def find(self, text: str, /) -> Iterable[DetectedValue]:
         """Values of the text in any order; the same text always gives the same.
 
         Cost: it must be linear in the text, whatever the text is: it reads what strangers wrote.
         Errors: an `ArtelierError` if the text could not be searched whole. Then nobody may send it on.
         """
         ...
+
+
+def __getattr__(name: str) -> object:
+    if name == "Found":
+        import warnings
+
+        warnings.warn("artelier.ports.pii.Found is now DetectedValue", DeprecationWarning, stacklevel=2)
+        return DetectedValue
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

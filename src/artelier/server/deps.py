@@ -27,7 +27,7 @@ from artelier.kernel import run_row
 from artelier.kernel.queries.tenants import tenant_ids
 from artelier.missions.definition import slug_of
 from artelier.ports.media import Medium
-from artelier.server.live.hub import Hub
+from artelier.server.live_hub import Hub
 from artelier.server.openai_api.calls import inline_bytes
 from artelier.server.openai_api.requests import InlineMedium, parse_data_url
 from artelier.server.security.identity import Identity, IdentityGate

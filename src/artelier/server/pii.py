@@ -22,7 +22,7 @@ from artelier.app import TenantKernel
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
 from artelier.log.blobs import LARGE_BYTES
-from artelier.server.live.hub import EventStream
+from artelier.server.live_hub import EventStream
 from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.security.identity import Identity

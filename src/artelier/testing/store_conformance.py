@@ -12,7 +12,7 @@ class TestMyStore(StoreConformance):
 from __future__ import annotations
 
 from artelier.testing.conformance.batches import BatchPromises
-from artelier.testing.conformance.erasing import CollectingPromises, ContentPromises, ErasingPromises
+from artelier.testing.conformance.erasure import CollectingPromises, ContentPromises, ErasingPromises
 from artelier.testing.conformance.leases import LeasePromises, PeerPromises
 from artelier.testing.conformance.views import TurnPromises, ViewPromises
 

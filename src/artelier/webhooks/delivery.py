@@ -272,8 +272,8 @@ async def post(hook: OutgoingWebhook, body: bytes, headers: Mapping[str, str]) -
     """
     import ssl  # takes longer than all of this module, and most kernels send nothing
 
-    from artelier.tools.http.http_json import HostConnection, NotSent, ReplyCut
-    from artelier.tools.http.rules import UnclearUrl, addresses_of, parse_url, system_resolver
+    from artelier.tools.http_json import HostConnection, NotSent, ReplyCut
+    from artelier.tools.http_rules import UnclearUrl, addresses_of, parse_url, system_resolver
 
     try:
         target = parse_url(hook.url)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier.server.live.event_encoder import Encoder
+from artelier.server.event_encoder import Encoder
 from tests.server.routes.served import Served, at, good, play, refused, serving
 
 NIGHTLY = {"id": "nightly", "goal": "Say done.", "cron": "0 3 * * *", "model": "m", "solo": True}

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from artelier.server.live.hub import beating
+from artelier.server.live_hub import beating
 from artelier.testing import ManualClock
 from tests.operations.test_stream import Typing
 from tests.server.routes.served import Served, good, play, serving

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from artelier.ports.pii import Detector, Found
+from artelier.ports.pii import DetectedValue, Detector
 from artelier_lab.pii import ids as pii_ids
 from artelier_lab.pii import values as pii_values
 from artelier_lab.pii.lookalikes import clean, lookalike
 
 KINDS = ("EMAIL", "PHONE", "CARD", "IBAN", "NATIONAL_ID", "IP", "SECRET")
 
-Search = Callable[[Sequence[Detector], str], list[Found]]
+Search = Callable[[Sequence[Detector], str], list[DetectedValue]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ class Marks:
 
     false_alarms_total: float
     missed: tuple[Sample, ...]
-    alarmed: tuple[tuple[Sample, tuple[Found, ...]], ...]
+    alarmed: tuple[tuple[Sample, tuple[DetectedValue, ...]], ...]
 
 
 def judge(find_all: Search, detectors: Sequence[Detector], *, seed: int = 1, count: int = 500) -> Marks:
@@ -200,7 +200,7 @@ def judge(find_all: Search, detectors: Sequence[Detector], *, seed: int = 1, cou
     recall: dict[str, float] = {}
     alarms: dict[str, float] = {}
     missed: list[Sample] = []
-    alarmed: list[tuple[Sample, tuple[Found, ...]]] = []
+    alarmed: list[tuple[Sample, tuple[DetectedValue, ...]]] = []
     for kind in KINDS:
         here = [
             one
@@ -229,5 +229,5 @@ def _harmless(seed: int, count: int) -> Iterator[tuple[str, list[Sample]]]:
     yield "CLEAN", cleans(seed=seed, count=count)
 
 
-def _is_found(sample: Sample, found: Sequence[Found]) -> bool:
+def _is_found(sample: Sample, found: Sequence[DetectedValue]) -> bool:
     return any((one.start, one.end, one.kind) == (sample.start, sample.end, sample.kind) for one in found)

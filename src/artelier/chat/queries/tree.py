@@ -182,7 +182,7 @@ async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StandingVersions:
     """Versions of artifacts once some nodes are gone."""
 
     tags: frozenset[tuple[str, str]]
@@ -191,7 +191,7 @@ class Standing:
     """Values of runs of which none is stood on any more."""
 
 
-async def standing_versions(store: Store, chat: int, doomed: Doomed) -> Standing:
+async def standing_versions(store: Store, chat: int, doomed: Doomed) -> StandingVersions:
     """Return which versions are needed once some nodes are gone, and which are not.
 
     Cost: O(nodes and versions of the chat).
@@ -222,7 +222,7 @@ async def standing_versions(store: Store, chat: int, doomed: Doomed) -> Standing
             found.add(id_)
             heads.add(arts[id_][0])
     needed = {arts[id_][1] for id_ in found}
-    return Standing(
+    return StandingVersions(
         tags=frozenset((arts[id_][1], arts[id_][2]) for id_ in found),
         left=tuple(BlobRef(value) for _, run, _, value in arts.values() if run not in needed),
     )

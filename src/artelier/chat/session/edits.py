@@ -37,7 +37,7 @@ from artelier.pii.vault import escape_json
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from artelier.chat.chat_interchange import ForeignTurn
+    from artelier.chat.foreign_files import ForeignTurn
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""
@@ -48,7 +48,7 @@ ROLES = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class MessageHit:
     """A message that a search has found."""
 
     turn: int
@@ -151,7 +151,7 @@ class ChatEdits(ChatReader):
         """Return the chat's title; empty for none."""
         return await chats.title_text(self.store, self.desk.id, (await self.row()).title)
 
-    async def search(self, words: str, *, limit: int = 20) -> list[Found]:
+    async def search(self, words: str, *, limit: int = 20) -> list[MessageHit]:
         """Find messages of this branch that have some words, in any case; the newest first.
 
         Cost: O(messages of the branch); of very long ones the newest are looked at.
@@ -161,7 +161,7 @@ class ChatEdits(ChatReader):
         if not wanted or len(wanted) > TITLE_CHARS_MAX:
             raise InvalidRequest("what to search for", expected="1 to 200 characters", got=repr(words)[:80])
         limit, seen, before = max(1, min(cs.whole(limit, "limit"), 1_000)), 0, None
-        found: list[Found] = []
+        found: list[MessageHit] = []
         while len(found) < limit and seen < SEARCHED_MAX:
             page = await self.turns(before=before, limit=200)
             for turn in reversed(page):
@@ -172,7 +172,7 @@ class ChatEdits(ChatReader):
                     if (at := text.casefold().find(wanted)) >= 0:
                         around = text[max(0, at - 60) :][:200]
                         found.append(
-                            Found(turn=turn.number, variant=variant, role=role, text=around, at_us=at_us)
+                            MessageHit(turn=turn.number, variant=variant, role=role, text=around, at_us=at_us)
                         )
             if not page or page[0].number == 0:
                 break
@@ -221,7 +221,7 @@ class ChatEdits(ChatReader):
         sent.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.chat_interchange import batches
+        from artelier.chat.foreign_files import batches
 
         for page in batches(turns):
             blobs: list[Blob] = []

@@ -57,7 +57,7 @@ class OperationTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _ReplayedOperation:
     """An operation of a turn as a replay finds it."""
 
     slot: Slot
@@ -136,7 +136,7 @@ async def run_again(
     )
 
 
-async def _look(desk: TenantScope, run_id: str, operation_id: str, hook: str) -> _Seen:
+async def _look(desk: TenantScope, run_id: str, operation_id: str, hook: str) -> _ReplayedOperation:
     row = await run_row(desk.services.store, desk.id, run_id)
     if row.loop != "chat":
         raise NotFound(f"run {run_id!r} is no turn of a chat")
@@ -175,10 +175,10 @@ async def _look(desk: TenantScope, run_id: str, operation_id: str, hook: str) ->
     scope = hooked.scope_of(slot)
     if scope is None or turn.profile is None:
         raise NotFound(f"operation {operation_id!r} never came to run: what it depends on had not ended")
-    return _Seen(slot=slot, scope=scope, hooked=hooked, profile=turn.profile, job=job)
+    return _ReplayedOperation(slot=slot, scope=scope, hooked=hooked, profile=turn.profile, job=job)
 
 
-async def _as_it_is_now(desk: TenantScope, seen: _Seen) -> _Seen:
+async def _as_it_is_now(desk: TenantScope, seen: _ReplayedOperation) -> _ReplayedOperation:
     """The same, with the operation as the newest version of the turn's profile has it."""
     from artelier.operations.profile.store import read_profile
 

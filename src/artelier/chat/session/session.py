@@ -323,7 +323,7 @@ class Session(ChatTurns):
 
     async def _behind_greeting(self, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the turns that a file adds, so that the conversation has one greeting: its own."""
-        from artelier.chat.chat_interchange import batches
+        from artelier.chat.foreign_files import batches
 
         so_far = await self.turns(limit=2)
         if len(so_far) != 1 or not turns or turns[0]["user"] is not None or not _is_greeting(so_far[0]):

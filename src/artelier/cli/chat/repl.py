@@ -6,13 +6,13 @@ from typing import Any
 
 from artelier.chat.turn.turn_runner import has_ended
 from artelier.cli import exit_codes
-from artelier.cli.chat import edit_commands, settings_commands, show_commands
+from artelier.cli.chat import edit_commands, show_commands
 from artelier.cli.chat.chat_options import COMMANDS
 from artelier.cli.chat.conversation import Talk, is_left_behind
 from artelier.cli.exit_codes import report
 from artelier.errors import ArtelierError, Corrupt, InvalidRequest
 
-REGISTERED = (edit_commands, settings_commands, show_commands)
+REGISTERED = (edit_commands, show_commands)
 """The modules whose functions are slash commands."""
 
 

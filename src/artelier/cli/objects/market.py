@@ -9,7 +9,7 @@ import typer
 
 from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
-from artelier.cli.world.app import Name, world_of
+from artelier.cli.world.creation import Name, world_of
 from artelier.cli.world.inspection import Limit, bounds_of, check_limit
 
 if TYPE_CHECKING:

@@ -32,11 +32,15 @@ async def list_tenants(call: CliCall) -> None:
         return
     rows = [
         (
-            tenant["id"], tenant["budget_usd"] or "no limit", tenant["spent_usd"],
-            tenant["held_usd"], tenant["debt_usd"], tenant["available_usd"] or "",
+            tenant["id"],
+            tenant["budget_usd"] or "no limit",
+            tenant["spent_usd"],
+            tenant["held_usd"],
+            tenant["debt_usd"],
+            tenant["available_usd"] or "",
         )
         for tenant in found
-    ]  # fmt: skip
+    ]
     columns = ("tenant", ">budget USD", ">spent", ">held", ">debt", ">available")
     call.screen.table(columns, rows, empty="no tenants yet")
 
@@ -91,15 +95,7 @@ async def update(
     """
     if budget_usd is not None and unlimited:
         raise InvalidRequest("--budget-usd and --unlimited exclude each other")
-    given = (
-        budget_usd,
-        unlimited or None,
-        grants or None,
-        allow_unknown_price,
-        rates or None,
-        patterns or None,
-    )
-    if all(one is None for one in given):
+    if budget_usd is None and allow_unknown_price is None and not (unlimited or grants or rates or patterns):
         raise InvalidRequest(
             "nothing to change",
             expected="--budget-usd, --unlimited, --grant, --rate, --pattern or"
@@ -114,9 +110,15 @@ async def update(
         except NotFound:
             await kernel.tenants.open(tenant)
         found = await kernel.tenants.update(
-            tenant, budget_usd=budget_usd, unlimited=unlimited, grants=grants or None,
-            allow_unknown_price=allow_unknown_price, rates=speeds, patterns=kinds, by=call.person,
-        )  # fmt: skip
+            tenant,
+            budget_usd=budget_usd,
+            unlimited=unlimited,
+            grants=grants or None,
+            allow_unknown_price=allow_unknown_price,
+            rates=speeds,
+            patterns=kinds,
+            by=call.person,
+        )
     _print(call, found)
 
 
@@ -151,8 +153,9 @@ def _patterns(given: list[str]) -> dict[str, str]:
         if not kind or not expression or kind in found:
             raise InvalidRequest(
                 "not a pattern, or a second one of its kind",
-                expected="KIND=EXPR, such as EMPLOYEE=E-[0-9]{6}", got=text[:80],
-            )  # fmt: skip
+                expected="KIND=EXPR, such as EMPLOYEE=E-[0-9]{6}",
+                got=text[:80],
+            )
         found[kind] = expression
     return found
 

@@ -4,6 +4,6 @@ Help lists the commands in the order of these imports.
 """
 
 from artelier.cli.runs import browse, control, time_travel
-from artelier.cli.runs.app import app
+from artelier.cli.runs.browse import app
 
 __all__ = ["app", "browse", "control", "time_travel"]

@@ -1,4 +1,4 @@
-"""Looking at runs: list, show, tail, tree, cost, steps, compactions."""
+"""The group `artelier runs`, and looking at runs: list, show, tail, tree, cost, steps, compactions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import typer
 
 from artelier.cli import display
 from artelier.cli.call import CliCall
-from artelier.cli.command import command
-from artelier.cli.runs.app import RunId, app
+from artelier.cli.command import command, group
+from artelier.cli.completion import run_ids
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from artelier.log import Event
     from artelier.missions.queries import GoalStanding
     from artelier.missions.reports import MissionDetail
+
+
+app = group("runs", help="Look at runs, steer them, branch off them.")
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.", autocompletion=run_ids)]
+
 
 TAIL = 30
 """Events that `tail` shows if nobody says from where."""

@@ -13,7 +13,7 @@ from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, T
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.exit_codes import COMPLETED
-from artelier.cli.runs.app import RunId, app
+from artelier.cli.runs.browse import RunId, app
 from artelier.cli.work.run import Replay
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunSuspended
 

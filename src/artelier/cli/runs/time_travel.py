@@ -10,7 +10,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.runs.app import RunId, app
+from artelier.cli.runs.browse import RunId, app
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from artelier.tokens.model_info import PartialWindow
 if TYPE_CHECKING:
     from artelier.kernel import rates as speeds
     from artelier.kernel.rates import Quota, Quotas
-    from artelier.tools.http.rules import HttpRule
+    from artelier.tools.http_rules import HttpRule
     from artelier.tools.mcp.configuration import ServerEntry
 
 KeyPath = tuple[str, ...]
@@ -476,7 +476,7 @@ def _governing(
     """Return who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
     from artelier.kernel import rates as speeds
     from artelier.kernel.policy import check_models
-    from artelier.tools.http.rules import rules_from
+    from artelier.tools.http_rules import rules_from
 
     place: tuple[str, ...] = ()
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from artelier.ports.tool import ToolPort
     from artelier.ports.webhook import IncomingWebhook, OutgoingWebhook
     from artelier.tokens.model_info import PartialWindow
-    from artelier.tools.http.rules import HttpRule
+    from artelier.tools.http_rules import HttpRule
     from artelier.tools.mcp.configuration import ServerEntry
 
 FILE = "artelier.toml"
@@ -117,7 +117,7 @@ class Settings:
         """Shipped tools that are off until somebody says what they may do."""
         if not self.http_rules:
             return []
-        from artelier.tools.http.http_json import http_json_tool
+        from artelier.tools.http_json import http_json_tool
 
         return [http_json_tool(self.http_rules, environ=environ)]
 
@@ -126,7 +126,7 @@ class Settings:
         if not self.webhooks_out:
             return ()
         from artelier.ports.webhook import DEFAULT_EVENTS, OutgoingWebhook
-        from artelier.tools.http.rules import HttpRule
+        from artelier.tools.http_rules import HttpRule
 
         found: list[OutgoingWebhook] = []
         for name, one in self.webhooks_out.items():

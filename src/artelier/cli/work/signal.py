@@ -8,7 +8,7 @@ import typer
 
 from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
-from artelier.cli.runs.app import RunId
+from artelier.cli.runs.browse import RunId
 
 app = alone()
 

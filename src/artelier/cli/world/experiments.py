@@ -13,8 +13,7 @@ from artelier.cli import display, exit_codes
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.exit_codes import report
-from artelier.cli.world.app import Name, PolicyFile, app, policies_of, world_of
-from artelier.cli.world.creation import with_model
+from artelier.cli.world.creation import Name, PolicyFile, app, policies_of, with_model, world_of
 from artelier.cli.world.ticks import WorldModel
 from artelier.errors import InvalidRequest, LimitReached, NotFound, StoreUnavailable
 from artelier.money import format_usd, parse_usd

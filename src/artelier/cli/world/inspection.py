@@ -10,7 +10,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.world.app import Name, app, world_of
+from artelier.cli.world.creation import Name, app, world_of
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:

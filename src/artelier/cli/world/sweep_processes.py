@@ -151,7 +151,7 @@ def _failed_end(error: Exception, committed: int) -> JobEnd:
 
 
 def _policies(path: str | None) -> dict[str, Any]:
-    from artelier.cli.world.app import policies_of
+    from artelier.cli.world.creation import policies_of
 
     return policies_of(None if path is None else Path(path))
 

@@ -11,7 +11,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.world.app import Name, app, world_of
+from artelier.cli.world.creation import Name, app, world_of
 
 if TYPE_CHECKING:
     from artelier.world.figures.metrics import Metrics, TickMetrics

@@ -13,7 +13,7 @@ from artelier.cli import display, exit_codes
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.completion import model_names
-from artelier.cli.world.app import Name, PolicyFile, app, world_of
+from artelier.cli.world.creation import Name, PolicyFile, app, world_of
 from artelier.errors import InvalidRequest, LimitReached, RunSuspended
 
 if TYPE_CHECKING:

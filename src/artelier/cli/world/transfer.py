@@ -12,7 +12,7 @@ import typer
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
-from artelier.cli.world.app import Name, app
+from artelier.cli.world.creation import Name, app
 from artelier.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:

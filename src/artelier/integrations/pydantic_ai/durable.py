@@ -160,7 +160,7 @@ _KEY_CHARS_MAX = 80
 
 
 @dataclass(slots=True)
-class _Scope:
+class _DurableRun:
     """A run, and what its agents have asked for so far, by which their steps are keyed."""
 
     run: Run
@@ -191,10 +191,10 @@ def _key_part(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-_scope: ContextVar[_Scope | None] = ContextVar("artelier_durable_scope", default=None)
+_scope: ContextVar[_DurableRun | None] = ContextVar("artelier_durable_scope", default=None)
 
 
-def _open_scope() -> _Scope:
+def _open_scope() -> _DurableRun:
     scope = _scope.get()
     assert scope is not None, "an operation is dispatched in a durable context only"
     return scope
@@ -233,7 +233,7 @@ class Durable(BaseDurabilityCapability[AgentDepsT]):
     @contextmanager
     def within(run: Run) -> Generator[None]:
         """Make what durable agents do in this block steps of a run."""
-        token, back = _scope.set(_Scope(run)), leave_tool()
+        token, back = _scope.set(_DurableRun(run)), leave_tool()
         try:
             yield
         finally:
@@ -358,7 +358,7 @@ class _StepOperation(BoundDurableOperation[Any, Any, Any]):
             return await self._operation.handler(params)
         return await self._compute(scope, id_, params)
 
-    async def _compute(self, scope: _Scope, id_: DurableOperationId, params: Any) -> Any:
+    async def _compute(self, scope: _DurableRun, id_: DurableOperationId, params: Any) -> Any:
         name = JournalOperationNamer(self._owner.name).operation_name(id_)
 
         async def work() -> object:
@@ -369,7 +369,7 @@ class _StepOperation(BoundDurableOperation[Any, Any, Any]):
         return self._operation.result_codec.load(await scope.run.step(name[:200], work, key=key))
 
     async def _call_tool(
-        self, scope: _Scope, params: ToolsetCallToolParams | DynamicToolsetCallToolParams
+        self, scope: _DurableRun, params: ToolsetCallToolParams | DynamicToolsetCallToolParams
     ) -> Any:
         async def run(arguments: dict[str, Any]) -> Any:
             outcome = await self._operation.handler(replace(params, tool_args=arguments))
@@ -396,7 +396,7 @@ class _StepOperation(BoundDurableOperation[Any, Any, Any]):
         return self._operation.result_codec.load(await call_tool(scope.run, call, key=key))
 
 
-async def _ask_model(scope: _Scope, owner: Durable[Any], params: ModelRequestParams) -> ModelResponse:
+async def _ask_model(scope: _DurableRun, owner: Durable[Any], params: ModelRequestParams) -> ModelResponse:
     """Take the model step of a request.
 
     Errors: `InvalidRequest` that names what cannot be mapped; those of `Run.step_model`, but for

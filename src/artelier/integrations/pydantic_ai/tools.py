@@ -28,7 +28,7 @@ Probe = Callable[[str, dict[str, Any]], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFacts:
+class ToolMetadata:
     """The facts in a tool's `metadata={"artelier": {...}}`. By default it is a side effect of high risk."""
 
     side_effect: bool = True
@@ -50,7 +50,7 @@ _CHECKS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def facts_of(definition: ToolDefinition) -> ToolFacts:
+def facts_of(definition: ToolDefinition) -> ToolMetadata:
     """Return what a tool says of itself. Errors: `InvalidRequest` that names the wrong fact."""
     given: object = (definition.metadata or {}).get(METADATA, {})
     if not isinstance(given, Mapping):
@@ -75,7 +75,7 @@ def facts_of(definition: ToolDefinition) -> ToolFacts:
                 got=repr(value)[:80],
             )
     facts.setdefault("timeout_s", definition.timeout)
-    return ToolFacts(**{name: value for name, value in facts.items() if value is not None})
+    return ToolMetadata(**{name: value for name, value in facts.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def leave_tool() -> Callable[[], None]:
     return lambda: _context.reset(token)
 
 
-class AgentTool:
+class DurableTool:
     """A tool of an agent, as the kernel drives it."""
 
     def __init__(self, definition: ToolDefinition) -> None:
@@ -218,13 +218,13 @@ async def call_tool(run: Run, call: AgentCall, *, key: str) -> object:
 
     core, name = run.core, call.definition.name
     known = core.tools.get(name)
-    if known is not None and not isinstance(known, AgentTool):
+    if known is not None and not isinstance(known, DurableTool):
         raise InvalidRequest(
             f"the kernel and the agent each have a tool {name!r}",
             expected="one tool of a name",
             hint="Give the agent's tool another name, or leave it out of Kernel.open(tools=...).",
         )
-    core.tools = {**core.tools, name: AgentTool(call.definition)}
+    core.tools = {**core.tools, name: DurableTool(call.definition)}
     arguments = call.json_arguments
     token = _at_call.set(call)
     try:

@@ -98,6 +98,35 @@ class Header(Line, frozen=True, kw_only=True, tag="header", omit_defaults=True):
             return "world", self.world
         return ("agent", self.agent) if self.agent else ("run", self.run)
 
+    @classmethod
+    def of_store(
+        cls,
+        position: int,
+        root: bytes,
+        *,
+        tenant: str,
+        code: str,
+        run: str = "",
+        agent: str = "",
+        world: str = "",
+        ancestry: Ancestry | None = None,
+        chat: str = "",
+    ) -> Header:
+        """Return the header of a file that is written now, from a store that stands at a position."""
+        return cls(
+            format=FORMAT,
+            version=VERSION,
+            tenant=tenant,
+            run=run,
+            agent=agent,
+            world=world,
+            ancestry=ancestry,
+            chat=chat,
+            code=code,
+            position=position,
+            head=root.hex(),
+        )
+
 
 class KeyLine(Line, frozen=True, kw_only=True, tag="key", omit_defaults=True):
     """A key under which content is named. Without it no reader could check that a blob is what it was."""

@@ -20,10 +20,8 @@ from artelier.errors import ArtelierError, Conflict, InvalidExport, SequenceConf
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
 from artelier.kernel.export.archive import (
-    FORMAT,
     NOTHING,
     SIZE_BYTES_MAX,
-    VERSION,
     ArchiveReader,
     ArchiveWriter,
     Belongings,
@@ -265,15 +263,7 @@ async def export_run(services: Services, tenant: str, run_id: str, path: str | P
     """Write the file, whole or not at all. Errors: see `TenantKernel.export`."""
     position, root = await services.store.root()
     streams = await streams_of(services, tenant, [run_id], position=position)
-    header = Header(
-        format=FORMAT,
-        version=VERSION,
-        tenant=tenant,
-        run=run_id,
-        code=services.code_version,
-        position=position,
-        head=root.hex(),
-    )
+    header = Header.of_store(position, root, tenant=tenant, code=services.code_version, run=run_id)
     done = await write_file(path, header, [StorePart(services, streams)])
     return Transferred(
         run_id=run_id, runs=done.runs, events=done.events, blobs=done.blobs, sha256=done.sha256

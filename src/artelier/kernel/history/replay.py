@@ -20,6 +20,7 @@ from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run_limits import Opening
 from artelier.kernel.steps.failures import own_cancellation, unwrap
+from artelier.kernel.tool_calls.tool_list import ListedTool
 from artelier.log import decode_stored, stored_blob
 from artelier.log.queries import stream_events
 from artelier.ports.model import ToolSchema
@@ -115,17 +116,9 @@ async def _recorded_tools(
     tools: dict[str, ToolPort] = {}
     for ref in refs:
         content = await stored_blob(services.store, tenant, ref)
-        for item in decode_stored(content, type=list[_ListedTool]):
+        for item in decode_stored(content, type=list[ListedTool]):
             tools[item.name] = RecordedTool(item.schema, poll=item.poll)
     return tools
-
-
-class _ListedTool(msgspec.Struct):
-    """An entry of a recorded list of tools."""
-
-    name: str
-    schema: ToolSchema
-    poll: bool = False
 
 
 async def _drive(run: Run, drive: Drive) -> BaseException | None:

@@ -236,29 +236,18 @@ class History:
             if data.once and (step := self._steps.get(data.key)) is not None:
                 step.charged[data.cost] += 1
         elif (kind := _REQUESTS.get(type(data))) is not None:
-            key = cast(ev.ModelRequested, data).key
-            if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
-                tool.untouched = "asked" if data.before_acting else ""
-            before = self._steps.get(key)
-            self._steps[key] = Recorded(
-                key=key, kind=kind, request=data, context=self._contexts.pop(key, None),
-                actor=actor, at_us=at_us, inherited=inherited,
-                repeated=before is not None and not before.inherited,
-                process=data.process if isinstance(data, ev.ToolRequested) else (),
-                owner=_owner(before) or stored.stream.id,
-                place=0 if before is None else before.place,
-                began=self._position if before is None else before.began,
-                began_us=at_us if before is None else before.began_us,
-                resumed_us=self._resumed_us if before is None else before.resumed_us,
-                charged=_count_charges(before),
-            )  # fmt: skip
+            self._fold_request(stored, data, kind, inherited)
         elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key
             if (step := self._steps.get(key)) is None:
                 step = self._steps[key] = Recorded(
-                    key=key, kind=outcome[0], inherited=inherited, began=self._position,
-                    began_us=at_us, resumed_us=self._resumed_us,
-                )  # fmt: skip
+                    key=key,
+                    kind=outcome[0],
+                    inherited=inherited,
+                    began=self._position,
+                    began_us=at_us,
+                    resumed_us=self._resumed_us,
+                )
             if not (isinstance(data, ev.StepCompleted) and data.name in _AROUND):
                 self._known.add(key)
             step.outcome, step.status = data, outcome[1]
@@ -276,6 +265,29 @@ class History:
                 step.status = "retry"
             if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
                 tool.untouched = "answered" if tool.untouched and data.queued else ""
+
+    def _fold_request(self, stored: Event, data: EventData, kind: str, inherited: bool) -> None:
+        key = cast(ev.ModelRequested, data).key
+        if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
+            tool.untouched = "asked" if data.before_acting else ""
+        before = self._steps.get(key)
+        self._steps[key] = Recorded(
+            key=key,
+            kind=kind,
+            request=data,
+            context=self._contexts.pop(key, None),
+            actor=stored.actor,
+            at_us=stored.at_us,
+            inherited=inherited,
+            repeated=before is not None and not before.inherited,
+            process=data.process if isinstance(data, ev.ToolRequested) else (),
+            owner=_owner(before) or stored.stream.id,
+            place=0 if before is None else before.place,
+            began=self._position if before is None else before.began,
+            began_us=stored.at_us if before is None else before.began_us,
+            resumed_us=self._resumed_us if before is None else before.resumed_us,
+            charged=_count_charges(before),
+        )
 
     def _asker(self, question: str) -> Recorded | None:
         """The tool step that asks a question, if one does."""

@@ -49,7 +49,7 @@ class CacheForecast(msgspec.Struct, frozen=True, kw_only=True):
     """Shorter prefixes are neither written nor read."""
 
 
-class _Call(NamedTuple):
+class _RequestBefore(NamedTuple):
     outline: Outline
     at_us: int
     usage: Usage | None
@@ -106,11 +106,11 @@ def billed_use(usage: Usage) -> CacheUse:
 
 async def _call(
     services: Services, renderer: Renderer, stream_id: int, step: StepRow, rules: CacheRules
-) -> _Call:
+) -> _RequestBefore:
     seqs = [seq for seq in (step.requested, step.completed) if seq is not None]
     events = await events_at(services.store, stream_id, seqs)
     request = await renderer.render(step.key)
-    return _Call(
+    return _RequestBefore(
         outline(request, rules), events[step.requested].at_us, _usage(events.get(step.completed or 0))
     )
 

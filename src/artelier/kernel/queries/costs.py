@@ -181,7 +181,7 @@ def _add(before: SpendingRow, more: SpendingRow) -> SpendingRow:
     return SpendingRow(*before[:3], *sums)
 
 
-class _Part(NamedTuple):
+class _RunRange(NamedTuple):
     """Events of neighbouring runs, or a stretch of a long one."""
 
     first: int
@@ -190,7 +190,7 @@ class _Part(NamedTuple):
     upto: int = 2**53
 
 
-async def _parts(store: Store, tenant: str, *, since_us: int) -> AsyncIterator[_Part]:
+async def _parts(store: Store, tenant: str, *, since_us: int) -> AsyncIterator[_RunRange]:
     """Yield parts of at most `EVENTS_AT_ONCE` events."""
     last = 0
     while rows := await store.query(
@@ -201,12 +201,12 @@ async def _parts(store: Store, tenant: str, *, since_us: int) -> AsyncIterator[_
         first, events = rows[0][0], 0
         for run, seq in rows:
             if events and events + seq > EVENTS_AT_ONCE:
-                yield _Part(first, last)
+                yield _RunRange(first, last)
                 first, events = run, 0
             last, events = run, events + seq
             if seq > EVENTS_AT_ONCE:
                 for after in range(0, seq, EVENTS_AT_ONCE):
-                    yield _Part(run, run, after, after + EVENTS_AT_ONCE)
+                    yield _RunRange(run, run, after, after + EVENTS_AT_ONCE)
                 first, events = run + 1, 0
         if events:
-            yield _Part(first, last)
+            yield _RunRange(first, last)

@@ -98,10 +98,13 @@ class UnsettledCall(TypedDict):
     """JSON data."""
     idempotency_key: str
     requested_us: int
+    """When it was asked for."""
     unresolved_us: int
+    """When its outcome was found to be unknown."""
     code: str
+    """What hid the outcome: crash, deadline, cancelled, or an error's code."""
     probe_error: Any
-    """JSON data."""
+    """Why the tool's probe could not tell, if it said so."""
 
 
 class StepReport(TypedDict):

@@ -133,7 +133,7 @@ async def runs_started(
     return [RunRow(*row) for row in rows]
 
 
-class RunPage(NamedTuple):
+class RunRows(NamedTuple):
     """Runs, the newest first."""
 
     rows: list[RunRow]
@@ -152,7 +152,7 @@ async def runs_newest_first(
     statuses: Sequence[str] | None = None,
     before: int | None = None,
     limit: int,
-) -> RunPage:
+) -> RunRows:
     """Return a page of the runs of an agent whose ids begin with a prefix."""
     where = "tenant = ? AND run > ? AND run < ? AND agent = ?"
     behind = prefix[:-1] + chr(ord(prefix[-1]) + 1)
@@ -166,7 +166,7 @@ async def runs_newest_first(
         given.append(before)
     found = await store.query(f"{_RUN} WHERE {where} ORDER BY id DESC LIMIT ?", [*given, limit + 1])
     rows = [RunRow(*row) for row in found[:limit]]
-    return RunPage(rows, int(total), rows[-1].id if len(found) > limit else None)
+    return RunRows(rows, int(total), rows[-1].id if len(found) > limit else None)
 
 
 async def children_of(store: Store, tenant: str, run_id: str, *, open_only: bool = False) -> list[RunRow]:

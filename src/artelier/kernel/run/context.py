@@ -431,8 +431,9 @@ class RunCore(ToolBounds):
             expected=expected or "the recorded request",
             got=got or f"a request that differs first in section {section!r}",
             hint="Run the code that recorded it, or open the run with replay='fork_on_drift'.",
-            section=section, key=key,
-        )  # fmt: skip
+            section=section,
+            key=key,
+        )
 
     @property
     def capped(self) -> frozenset[tuple[str, str]]:

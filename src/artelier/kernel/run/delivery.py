@@ -149,8 +149,9 @@ class Delivery:
         if self.is_closing and self.is_ordered:
             raise RunEnded(
                 f"the code of run {self.core.run_id} has ended, and a task that it left behind asks for"
-                f" step {key}", hint="Wait for every task before the run's code returns.",
-            )  # fmt: skip
+                f" step {key}",
+                hint="Wait for every task before the run's code returns.",
+            )
         task = asyncio.current_task()
         self.effects.check(task)
         step = AtWork(key=key, kind=kind, task=task)
@@ -377,10 +378,12 @@ class Delivery:
     def is_before_leaving(self, step: AtWork) -> bool:
         """Return whether a stream that comes to its end here is read beside one that is left before."""
         return any(
-            isinstance(other.outcome, ev.Cut) and other.outcome.left
-            and 0 < other.ended < step.ended and not other.is_settled
+            isinstance(other.outcome, ev.Cut)
+            and other.outcome.left
+            and 0 < other.ended < step.ended
+            and not other.is_settled
             for other in self.steps.values()
-        )  # fmt: skip
+        )
 
     # Waits that suspend the drive
 
@@ -466,9 +469,12 @@ class Delivery:
             raise
         raise ReplayMismatch(
             f"step {found.key} of {self.core.run_id} was cancelled, and its code does not cancel it now",
-            expected="a cancelled step", got="code that waits for it",
-            hint="Run the code that recorded it.", section="cancelled", key=found.key,
-        )  # fmt: skip
+            expected="a cancelled step",
+            got="code that waits for it",
+            hint="Run the code that recorded it.",
+            section="cancelled",
+            key=found.key,
+        )
 
     def note_cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
         """A step was cancelled, by the code or with the drive.
@@ -562,12 +568,19 @@ class Delivery:
         asked = max(0, one.since - (step.asked or 0) + 1) if is_known else 0
         core.actor.note(
             cls(
-                key=step.key, kind=step.kind, name=step.name, came=ref, cost=step.cost,
-                left=step.is_left, raised=one.is_raised, late=core.actor.count - one.since, nth=one.nth,
+                key=step.key,
+                kind=step.kind,
+                name=step.name,
+                came=ref,
+                cost=step.cost,
+                left=step.is_left,
+                raised=one.is_raised,
+                late=core.actor.count - one.since,
+                nth=one.nth,
                 asked=asked,
             ),
             blobs,
-        )  # fmt: skip
+        )
 
     def see_to(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the code, before the drive ends."""
@@ -589,10 +602,12 @@ class Delivery:
                 if step.task is not None and step.task is not here and not step.is_effect:
                     step.task.cancel()
             while any(
-                step.task is not here and not step.is_effect and step.task is not None
+                step.task is not here
+                and not step.is_effect
+                and step.task is not None
                 and not step.task.done()
                 for step in self.steps.values()
-            ):  # fmt: skip
+            ):
                 await self._next_piece()
         if not self.is_breaking_off:
             self.take_down()

@@ -215,7 +215,7 @@ def _keep_found(core: RunCore) -> AbstractContextManager[None]:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _UnpaidRequest:
     """A request that nobody has paid for yet."""
 
     assembled: Assembled
@@ -235,7 +235,7 @@ async def _draft(
     schema: Any,
     name: str,
     port: ModelPort | None,
-) -> _Draft:
+) -> _UnpaidRequest:
     """Make the request of a call; without `port` it is only replayed."""
     if port is not None:
         check_params(call.params)
@@ -263,7 +263,7 @@ async def _draft(
         media=media.size,
     )
     assembled.blobs.extend(blob for one in call.media for blob in one.blobs)
-    return _Draft(assembled, price, room, media)
+    return _UnpaidRequest(assembled, price, room, media)
 
 
 def _span(core: RunCore, key: str, model: str, assembled: Assembled) -> ModelSpan | None:

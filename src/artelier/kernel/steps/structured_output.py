@@ -14,8 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from artelier.errors import InvalidRequest, OutputInvalid
-from artelier.kernel.steps.json_schema import check_schema
-from artelier.kernel.steps.json_value import TooMuchAtOnce, check_json
+from artelier.kernel.steps.json_schema import TooMuchAtOnce, check_json, check_schema
 from artelier.ports.model import ModelReply
 
 QUICK_CHARS_MAX = 64 * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -12,41 +11,41 @@ from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.queries.runs import RunRow, run_row
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
-from artelier.log import BlobRef, make_blob
+from artelier.log import BlobRef, decode_stored, make_blob
 from artelier.log.queries import stream_events
+from artelier.ports.model import ToolSchema
 
 
-class ListedTool(TypedDict):
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as the log has it."""
 
     name: str
-    hash: str
-    schema: dict[str, Any]
-    """JSON."""
-    poll: NotRequired[bool]
+    hash: str = ""
+    """SHA-256 of the schema's canonical JSON, hex."""
+    schema: ToolSchema
+    poll: bool = False
 
 
 def tool_list(core: RunCore) -> list[ListedTool]:
     """Names, hashes and schemas of the tools that a run sees."""
-    listed: list[ListedTool] = []
-    for schema in core.visible_tools():
-        body = schema.canonical()
-        item: ListedTool = {
-            "name": schema.name,
-            "hash": sha256(body).hexdigest(),
-            "schema": msgspec.to_builtins(schema),
-        }
-        if getattr(core.tools.get(schema.name), "poll", False):
-            item["poll"] = True
-        listed.append(item)
-    return listed
+    return [
+        ListedTool(
+            name=schema.name,
+            hash=sha256(schema.canonical()).hexdigest(),
+            schema=schema,
+            poll=bool(getattr(core.tools.get(schema.name), "poll", False)),
+        )
+        for schema in core.visible_tools()
+    ]
 
 
 async def listed_polls(core: RunCore) -> dict[str, bool]:
     """Return for each tool that a run was started with whether it was declared `poll=True` then."""
     row = await run_row(core.services.store, core.tenant.id, core.run_id)
-    listed: list[dict[str, Any]] = await core.load_json(row.tools) or []
-    return {str(item["name"]): bool(item.get("poll")) for item in listed}
+    if row.tools is None:
+        return {}
+    listed = decode_stored(await core.load(row.tools), type=list[ListedTool])
+    return {item.name: item.poll for item in listed}
 
 
 async def newest_list(services: Services, row: RunRow) -> BlobRef | None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 import psycopg
 
-from artelier.errors import CorruptStore, NewerSchema, StoreUnavailable
+from artelier.errors import CorruptStore, StoreUnavailable
 from artelier.log import views as log_views
 from artelier.log.contract import Row, View
+from artelier.log.database import check_not_newer
 from artelier.log.postgres.connection import FUNCTIONS, SCHEMA, PostgresDatabase, store_error
 
 MARK = "an Artelier store"
@@ -166,11 +167,5 @@ def read_version(db: psycopg.Connection[Row], label: str) -> int:
         )
     found = db.execute("SELECT schema_version FROM store_head").fetchone()
     version = 0 if found is None else found[0]
-    if version > SCHEMA_VERSION:
-        raise NewerSchema(
-            "this database was written by a newer Artelier; nothing was changed",
-            expected=f"schema {SCHEMA_VERSION} or older",
-            got=f"schema {version}",
-            hint="Upgrade Artelier, or open another database.",
-        )
+    check_not_newer(version, SCHEMA_VERSION)
     return version

@@ -12,8 +12,9 @@ from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 
-from artelier.errors import CorruptStore, NewerSchema, StoreUnavailable
+from artelier.errors import CorruptStore, StoreUnavailable
 from artelier.log.contract import View
+from artelier.log.database import check_not_newer
 
 # --------------------------------------------------------------------------- migrations
 # Numbered steps from an empty database to today's tables, and the check that the open file is still there.
@@ -135,13 +136,7 @@ def schema_version(db: sqlite3.Connection) -> int:
             got=f"application id {application}",
             hint="Name another file with --db.",
         )
-    if version > SCHEMA_VERSION:
-        raise NewerSchema(
-            "this database was written by a newer Artelier; nothing was changed",
-            expected=f"schema {SCHEMA_VERSION} or older",
-            got=f"schema {version}",
-            hint="Upgrade Artelier, or open another database.",
-        )
+    check_not_newer(version, SCHEMA_VERSION)
     return version
 
 

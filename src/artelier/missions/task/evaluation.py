@@ -109,8 +109,7 @@ def pattern_problem(pattern: str | None) -> str | None:
 
 
 def _by_schema(check: Check, outputs: Sequence[Judged]) -> tuple[bool, str]:
-    from artelier.kernel.steps.json_schema import check_schema
-    from artelier.kernel.steps.json_value import check_json
+    from artelier.kernel.steps.json_schema import check_json, check_schema
 
     said = "no output is JSON"
     for output in outputs:

@@ -41,8 +41,8 @@ from artelier.missions.task.task_loop import NOTES_MAX
 from artelier.missions.task.task_runner import kit, recorded_job
 from artelier.ports.model import ChatMessage
 from artelier.ports.tool import ToolPort
-from artelier.tools.http.http_json import NAME as HTTP_JSON
-from artelier.tools.http.http_json import http_json_tool
+from artelier.tools.http_json import NAME as HTTP_JSON
+from artelier.tools.http_json import http_json_tool
 
 if TYPE_CHECKING:
     from artelier.missions.plan.planner import MissionJob

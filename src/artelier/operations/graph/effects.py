@@ -25,12 +25,12 @@ from artelier.operations.profile.definition import (
     ArtifactUpsert,
     AssistantBlocks,
     AssistantPatch,
-    Block,
     Effect,
     Hook,
     InsertAfterLastUser,
     InsertAtDepth,
     Operation,
+    ReplyBlock,
     Role,
     SystemUpdate,
     UserVariant,
@@ -139,7 +139,7 @@ def _form(effect: Effect) -> dict[str, Any]:
     return form
 
 
-def _literal(block: Block, value: object) -> dict[str, Any]:
+def _literal(block: ReplyBlock, value: object) -> dict[str, Any]:
     text = _checked_text(text_of(value if block.text is None else block.text))
     return {"channel": block.channel, "prompt": block.prompt, "ui": block.ui, "text": text}
 
@@ -210,7 +210,7 @@ def _value_of(effect: Effect, value: object, scope: OperationScope, more: Mappin
             assert_never(effect)
 
 
-def _for_block(block: Block, scope: OperationScope) -> Mapping[str, Any]:
+def _for_block(block: ReplyBlock, scope: OperationScope) -> Mapping[str, Any]:
     """Return what a later prompt shows, people may see again: operations read the conversation."""
     return scope.names_for(prompt=block.prompt, ui=block.ui or block.prompt)
 

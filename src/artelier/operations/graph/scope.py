@@ -16,8 +16,8 @@ class Version:
     """An earlier value, or an entry of a feed."""
 
     value: Any
-    at_us: int
     version: int
+    at_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,7 @@ class AssistantPatch(Form):
     text: Text | None = None
 
 
-class Block(Form):
+class ReplyBlock(Form):
     """A part of the reply beside its text."""
 
     channel: Literal["text", "reasoning", "tool", "state"] = "state"
@@ -116,7 +116,7 @@ class AssistantBlocks(Form):
     """Adds parts to the reply. Only after the main call."""
 
     type: Literal["turn.assistant_blocks.update"]
-    blocks: tuple[Block, ...] = Field(default=(Block(),), min_length=1, max_length=16)
+    blocks: tuple[ReplyBlock, ...] = Field(default=(ReplyBlock(),), min_length=1, max_length=16)
 
 
 class ArtifactUpsert(Form):

@@ -371,7 +371,7 @@ def read_object(data: object, mistakes: Mistakes) -> dict[str, Any] | None:
         got = "null" if data is None else type(data).__name__
         mistakes.add((), "not_an_object", f"a profile is a JSON object, got {got}")
         return None
-    copied = _Copy(mistakes).of(cast("dict[object, object]", data), (), 1)
+    copied = _BoundedCopy(mistakes).of(cast("dict[object, object]", data), (), 1)
     return cast("dict[str, Any]", copied) if isinstance(copied, dict) else None
 
 
@@ -392,7 +392,7 @@ def _parse(text: str | bytes, mistakes: Mistakes) -> object:
     return found
 
 
-class _Copy:
+class _BoundedCopy:
     """One pass over the data, bounded in values, characters and depth."""
 
     def __init__(self, mistakes: Mistakes) -> None:

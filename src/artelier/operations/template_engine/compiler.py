@@ -38,6 +38,7 @@ from artelier.operations.template_engine.expressions import (
     equality,
     invalid,
 )
+from artelier.operations.template_engine.filters import integer
 from artelier.operations.template_engine.renderer import (
     ITEM_WORK,
     NODE_WORK,
@@ -47,7 +48,6 @@ from artelier.operations.template_engine.renderer import (
     Rendering,
     TemplateFailed,
 )
-from artelier.operations.template_engine.text_filters import integer
 from artelier.operations.template_engine.values import Loop, Undefined, text, undefined_error
 
 Signal = Literal["break", "continue"] | None

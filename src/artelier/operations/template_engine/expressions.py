@@ -29,7 +29,7 @@ from liquid.builtin.expressions.primitive import Blank, Empty, Literal, Nil, Ran
 from liquid.expression import Expression
 from liquid.token import TOKEN_CONTENT, TOKEN_EXPRESSION, TOKEN_OUTPUT, TOKEN_TAG, Token
 
-from artelier.operations.template_engine.list_filters import ACCEPTS_UNDEFINED, FILTERS, NAMED_ARGUMENTS
+from artelier.operations.template_engine.filters import ACCEPTS_UNDEFINED, FILTERS, NAMED_ARGUMENTS, integer
 from artelier.operations.template_engine.renderer import (
     NODE_WORK,
     InvalidTemplate,
@@ -37,7 +37,6 @@ from artelier.operations.template_engine.renderer import (
     TemplateFailed,
     TemplateLimit,
 )
-from artelier.operations.template_engine.text_filters import integer
 from artelier.operations.template_engine.values import (
     INTEGER_MAX,
     MISSING,

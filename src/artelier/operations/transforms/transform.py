@@ -4,7 +4,7 @@ Patterns and paths of users may never end, and patches may grow without end. The
 process with a limit of processor time and memory, which is killed if it does not answer. Nothing
 of a step is ever code.
 
-Where to read next: `forms.py` (what a step may say), `operations/transforms/worker/step_runner.py` (what it
+Where to read next: `forms.py` (what a step may say), `operations/transforms/steps.py` (what it
 does).
 """
 
@@ -145,8 +145,7 @@ def _data(value: object) -> tuple[Any, int]:
 
 
 def _direct(steps: Sequence[Step], data: object) -> object:
-    from artelier.operations.transforms.steps import TransformFailure
-    from artelier.operations.transforms.worker.step_runner import run
+    from artelier.operations.transforms.steps import TransformFailure, run
 
     try:
         return run(steps, data)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from artelier.pii.detectors.number_forms import words
 from artelier.pii.detectors.text_view import CJK_FIRST, Shipped, TextReading, joins
-from artelier.ports.pii import Found
+from artelier.ports.pii import DetectedValue
 
 # --------------------------------------------------------------------------- email
 # Addresses of electronic mail, as people, links and programs write them.
@@ -60,12 +60,12 @@ class Emails(Shipped):
     def __init__(self) -> None:
         super().__init__("EMAIL")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         yield from self._find_by_sign(reading)
         if any(hint in reading.lower for hint in _SPELT_HINTS):
             yield from self._spelt(reading)
 
-    def _spelt(self, reading: TextReading) -> Iterator[Found]:
+    def _spelt(self, reading: TextReading) -> Iterator[DetectedValue]:
         """Addresses whose sign is a word."""
         text, last = reading.text, 0
         for sign in _SPELT_SIGN.finditer(text):
@@ -77,7 +77,7 @@ class Emails(Shipped):
                 normal = _normal(local[0], host, escaped=False)
                 yield reading.make_found(local.start(), last, self.kind, normal)
 
-    def _find_by_sign(self, reading: TextReading) -> Iterator[Found]:
+    def _find_by_sign(self, reading: TextReading) -> Iterator[DetectedValue]:
         text = reading.text
         if "@" not in text and ("%" not in text or "%40" not in text):
             return
@@ -232,7 +232,7 @@ class Ips(Shipped):
     def __init__(self) -> None:
         super().__init__("IP")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         last = 0
         for inner in _INNER.finditer(reading.shape):
             span = _four(reading, inner.start())
@@ -244,7 +244,7 @@ class Ips(Shipped):
                 yield reading.make_found(start, last, self.kind, str(address))
         yield from self._six(reading)
 
-    def _six(self, reading: TextReading) -> Iterator[Found]:
+    def _six(self, reading: TextReading) -> Iterator[DetectedValue]:
         last = 0
         if ":" not in reading.text:
             return

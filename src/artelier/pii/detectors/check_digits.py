@@ -17,7 +17,7 @@ from artelier.pii.detectors.number_forms import (
     names_a_number,
 )
 from artelier.pii.detectors.text_view import DigitRun, Shipped, TextReading, joins
-from artelier.ports.pii import Found
+from artelier.ports.pii import DetectedValue
 
 # --------------------------------------------------------------------------- payment
 # Payment cards and bank accounts: digits of a known issuer or country whose check digits fit.
@@ -99,7 +99,7 @@ class Cards(Shipped):
     def __init__(self) -> None:
         super().__init__("CARD")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         for run in reading.runs:
             at = 0
             while at < len(run.groups):
@@ -208,7 +208,7 @@ class Ibans(Shipped):
     def __init__(self) -> None:
         super().__init__("IBAN")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         for head in _HEADS:
             last = 0
             start = reading.parts.find(head)
@@ -261,7 +261,7 @@ class NationalIds(Shipped):
     def __init__(self) -> None:
         super().__init__("NATIONAL_ID")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         for run in reading.runs:
             at = 0
             while at < len(run.groups):
@@ -279,7 +279,7 @@ class NationalIds(Shipped):
                 ):
                     yield self._make_found(reading, start, end)
 
-    def _make_found(self, reading: TextReading, start: int, end: int) -> Found:
+    def _make_found(self, reading: TextReading, start: int, end: int) -> DetectedValue:
         normal = "".join(_SIGN_RUNS.findall(reading.text[start:end])).upper()
         return reading.make_found(start, end, self.kind, normal)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from artelier.pii.detectors.number_forms import PHONE, PHONE_SURELY, adjoins, is_figure
 from artelier.pii.detectors.text_view import DigitRun, Shipped, TextReading, joins
-from artelier.ports.pii import Found
+from artelier.ports.pii import DetectedValue
 
 if TYPE_CHECKING:
     from phonenumbers import PhoneMetadata, PhoneNumberDesc
@@ -211,7 +211,7 @@ class Phones(Shipped):
     def __init__(self) -> None:
         super().__init__("PHONE")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         for run in reading.runs:
             said = reading.says(run.starts[0], PHONE)
             if len(run.groups) == 1 and not (said or _is_led(reading, run)):

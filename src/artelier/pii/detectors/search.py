@@ -11,7 +11,7 @@ from artelier.pii.detectors.addresses import Emails, Ips
 from artelier.pii.detectors.check_digits import Cards, Ibans, NationalIds
 from artelier.pii.detectors.phone import Phones
 from artelier.pii.detectors.text_view import Shipped, TextReading, joins
-from artelier.ports.pii import Detector, Found
+from artelier.ports.pii import DetectedValue, Detector
 
 if TYPE_CHECKING:
     import regex
@@ -185,7 +185,7 @@ class Secrets(Shipped):
     def __init__(self) -> None:
         super().__init__("SECRET")
 
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         for start, end in sorted(_spans(reading)):
             yield reading.make_found(start, end, self.kind, reading.text[start:end])
 
@@ -340,7 +340,7 @@ def builtin_detectors() -> tuple[Detector, ...]:
     return (Secrets(), Ibans(), Cards(), Emails(), NationalIds(), Ips(), Phones())
 
 
-def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
+def find_all(detectors: Sequence[Detector], text: str) -> list[DetectedValue]:
     """Return what the detectors find in the text: ascending, no two overlap.
 
     Of two that overlap the longer is kept, of two as long that of the detector which stands first.
@@ -349,7 +349,7 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
     Cost: about 30 µs for 1,000 characters of prose with the shipped ones, which read the text together.
     """
     reading = TextReading(text)
-    ranked: list[tuple[int, int, Found]] = []
+    ranked: list[tuple[int, int, DetectedValue]] = []
     for rank, detector in enumerate(detectors):
         if isinstance(detector, Shipped):
             ranked.extend((found.start - found.end, rank, found) for found in detector.read(reading))
@@ -361,7 +361,7 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
     return sorted(_apart(ranked, len(text)))
 
 
-def _apart(ranked: Sequence[tuple[int, int, Found]], length: int) -> Iterator[Found]:
+def _apart(ranked: Sequence[tuple[int, int, DetectedValue]], length: int) -> Iterator[DetectedValue]:
     """Yield those that overlap none before them, the longest first. Cost: O(length + findings)."""
     taken = bytearray(length)
     for _, _, found in ranked:
@@ -371,7 +371,7 @@ def _apart(ranked: Sequence[tuple[int, int, Found]], length: int) -> Iterator[Fo
             yield found
 
 
-def _find_checked(detector: Detector, text: str) -> Iterable[Found]:
+def _find_checked(detector: Detector, text: str) -> Iterable[DetectedValue]:
     for found in detector.find(text):
         if not (0 <= found.start < found.end <= len(text)) or found.kind != detector.kind:
             raise InvalidRequest(
@@ -448,12 +448,12 @@ class TenantPattern:
         self.expression = expression
         self._compiled = compiled
 
-    def find(self, text: str, /) -> Iterator[Found]:
+    def find(self, text: str, /) -> Iterator[DetectedValue]:
         try:
             for match in self._compiled.finditer(text, timeout=SEARCH_TIME_S, concurrent=True):
                 start, end = match.span()
                 if end > start:
-                    yield Found(start, end, self.kind, match[0])
+                    yield DetectedValue(start, end, self.kind, match[0])
         except (TimeoutError, MemoryError) as error:
             raise PatternTimeout(
                 f"the pattern of {self.kind} took too long over a text of {len(text)} characters",

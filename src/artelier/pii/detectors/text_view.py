@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from artelier.pii.detectors.number_forms import NEAR_CHARS_MAX, names_a_number, words_before
-from artelier.ports.pii import Found
+from artelier.ports.pii import DetectedValue
 
 # --------------------------------------------------------------------------- unicode normalisation
 # One spelling for characters that look alike: full-width digits, odd spaces and hyphens, invisible marks.
@@ -282,11 +282,11 @@ class TextReading:
             return before == "." and not text[start - 2].isdigit()
         return not (after and after in "-." and end + 1 < len(text) and joins(text[end + 1]))
 
-    def make_found(self, start: int, end: int, kind: str, normal: str) -> Found:
+    def make_found(self, start: int, end: int, kind: str, normal: str) -> DetectedValue:
         """The value at a place of the folded text, with its place in the original."""
         if self._places is None:
-            return Found(start, end, kind, normal)
-        return Found(self._places[start], self._places[end - 1] + 1, kind, normal)
+            return DetectedValue(start, end, kind, normal)
+        return DetectedValue(self._places[start], self._places[end - 1] + 1, kind, normal)
 
 
 class Shipped(ABC):
@@ -295,12 +295,12 @@ class Shipped(ABC):
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def find(self, text: str, /) -> list[Found]:
+    def find(self, text: str, /) -> list[DetectedValue]:
         """Values of this kind in the text."""
         return list(self.read(TextReading(text)))
 
     @abstractmethod
-    def read(self, reading: TextReading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[DetectedValue]:
         """The same for a reading that may be shared."""
 
 

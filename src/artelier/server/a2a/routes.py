@@ -15,7 +15,7 @@ from starlette.responses import Response
 from artelier.errors import ArtelierError, Flow, NotFound
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Core, Desk, Live, Setup
-from artelier.server.live.hub import EventStream, beating
+from artelier.server.live_hub import EventStream, beating
 from artelier.server.openai_api.calls import beside_loop
 from artelier.server.routes import resource
 

@@ -17,7 +17,7 @@ from artelier.chat.turn.turn_config import chat_of
 from artelier.missions.status import status_of
 from artelier.missions.task.loop_state import LOOP, counts_anew, last_iteration
 from artelier.missions.task.loop_state import LOOP as TASK
-from artelier.server.live.event_encoder import BLOB, of_operation
+from artelier.server.event_encoder import BLOB, of_operation
 
 PROTOCOL = "1.0"
 

@@ -27,8 +27,8 @@ from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
 from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact, Fold, LazyText
 from artelier.server.agui.interrupts import open_interrupts, status_interrupt
 from artelier.server.agui.run_input import Wishes
-from artelier.server.live.event_encoder import Filter, WireEvent, shorten_content
-from artelier.server.live.hub import Hub
+from artelier.server.event_encoder import Filter, WireEvent, shorten_content
+from artelier.server.live_hub import Hub
 
 PAGE = 500
 WHOLE_BYTES_MAX = 256 * 1024

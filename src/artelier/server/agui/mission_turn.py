@@ -38,7 +38,7 @@ from artelier.server.agui.event_follower import Following, json_of
 from artelier.server.agui.interrupts import open_interrupts, read_resume, runs_of, status_interrupt
 from artelier.server.agui.run_input import Wishes, read_said, words_of
 from artelier.server.background_tasks import Errand, Errands, check, key_of, send_work
-from artelier.server.live.hub import Hub
+from artelier.server.live_hub import Hub
 
 HELD_LOOKS = 25
 HELD_LOOK_S = 0.2

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from artelier.ids import MAIN_SPACE
 from artelier.log.contract import Store
+from artelier.server.event_encoder import Encoder
 from artelier.server.graph.fold_artifacts import fold_artifact
 from artelier.server.graph.fold_runs import fold_run
 from artelier.server.graph.fold_tasks import fold_task
@@ -29,7 +30,6 @@ from artelier.server.graph.records import (
     seen,
     unpack_piece,
 )
-from artelier.server.live.event_encoder import Encoder
 
 _TURN_RUN = re.compile(r"(.+)/r\d{6,}\Z", re.DOTALL)
 _WORLD = "world:"

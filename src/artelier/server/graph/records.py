@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
-from artelier.server.live.event_encoder import WireEvent
+from artelier.server.event_encoder import WireEvent
 
 T = TypeVar("T")
 

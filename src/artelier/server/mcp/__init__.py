@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.server.mcp.client_view import Face
-    from artelier.server.mcp.http import serve_http
     from artelier.server.mcp.runs import RunDesk
-    from artelier.server.mcp.stdio import serve_stdio
+    from artelier.server.mcp.transports import serve_http, serve_stdio
 
 __all__ = ["Face", "RunDesk", "serve_http", "serve_stdio"]
 
-_HOMES = {"Face": "client_view", "RunDesk": "runs", "serve_http": "http", "serve_stdio": "stdio"}
+_HOMES = {"Face": "client_view", "RunDesk": "runs", "serve_http": "transports", "serve_stdio": "transports"}
 
 
 def __getattr__(name: str) -> object:

@@ -112,8 +112,17 @@ PASSED = (
 )
 """Parameters that have the same name here."""
 
-REFUSED = ("logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "prediction", "functions",
-    "function_call", "web_search_options")  # fmt: skip
+REFUSED = (
+    "logprobs",
+    "top_logprobs",
+    "logit_bias",
+    "modalities",
+    "audio",
+    "prediction",
+    "functions",
+    "function_call",
+    "web_search_options",
+)
 """Parameters that change an answer and that no door here passes on."""
 
 

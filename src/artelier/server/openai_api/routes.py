@@ -26,7 +26,7 @@ from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands, errands_of
 from artelier.server.deps import Actor, Core, Desk, Live, Setup, artifacts_of, attachments_of
 from artelier.server.errors import openai_error
-from artelier.server.live.hub import EventStream, Hub, beating
+from artelier.server.live_hub import EventStream, Hub, beating
 from artelier.server.openai_api.calls import (
     RUN,
     SessionCounts,

@@ -15,8 +15,13 @@ from fastapi import Header, Query, Request
 from fastapi import Path as PathParam
 from fastapi.responses import Response, StreamingResponse
 
-from artelier.chat.chat_interchange import export_jsonl
-from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file, read_portrait
+from artelier.chat.foreign_files import (
+    ForeignFile,
+    ForeignKind,
+    export_jsonl,
+    read_foreign_file,
+    read_portrait,
+)
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, NotFound
@@ -24,7 +29,7 @@ from artelier.ids import fresh_secret
 from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.background_tasks import Errands, errands_of, let_go
 from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of, medium_response
-from artelier.server.live.hub import TYPE, EventStream, Hub, beating
+from artelier.server.live_hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
 from artelier.server.wire.base import After, AfterNumber, Limit, Page

@@ -23,9 +23,9 @@ from artelier.server.agui.mission_turn import MissionThread, is_mission
 from artelier.server.agui.run_input import INPUT_SCHEMA, is_for_agent, read_input, read_said, wishes_of
 from artelier.server.background_tasks import LET_GO_S, Errands, errands_of, let_go
 from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
+from artelier.server.event_encoder import Filter, page_body
 from artelier.server.graph.records import GraphOut
-from artelier.server.live.event_encoder import Filter, page_body
-from artelier.server.live.hub import TYPE, EventStream, beating
+from artelier.server.live_hub import TYPE, EventStream, beating
 from artelier.server.openai_api.calls import beside_loop
 from artelier.server.routes import resource
 from artelier.server.routes.chats import drive_turn, start_turn

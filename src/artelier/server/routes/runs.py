@@ -24,7 +24,7 @@ from artelier.server.deps import (
     file_response,
     medium_response,
 )
-from artelier.server.live.event_encoder import Filter, page_body
+from artelier.server.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
 from artelier.server.routes import resource
 from artelier.server.wire import runs as wire

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from artelier.chat.chat_file import ChatFileContents
 from artelier.chat.queries.chats import BranchReport, SessionReport
-from artelier.chat.session.edits import Deleted, Found
+from artelier.chat.session.edits import Deleted, MessageHit
 from artelier.chat.session.operation_trial import OperationTrial
 from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.chat.session.turns import DraftedWords
+from artelier.operations.graph.scope import Version
 from artelier.operations.kinds.contract import Problem
 from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
 
@@ -253,12 +254,9 @@ class Panel(ResponseModel):
     at_us: int
 
 
+@describe_record(Version)
 class FeedEntry(ResponseModel):
     """An earlier value; of a feed one of its entries."""
-
-    value: Any
-    version: int
-    at_us: int
 
 
 class Feed(ResponseModel):
@@ -439,7 +437,7 @@ class DeletedTurns(ResponseModel):
     """The extent of a deletion."""
 
 
-@describe_record(Found)
+@describe_record(MessageHit)
 class FoundMessageOut(ResponseModel):
     """A message that a search has found."""
 

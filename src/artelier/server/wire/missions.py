@@ -19,6 +19,7 @@ from artelier.missions.reports import (
     TaskIteration,
     TaskReport,
 )
+from artelier.missions.steering_document import Bias
 from artelier.server.wire.agents import MissionAgent
 from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
 from artelier.server.wire.runs import ApprovalOut
@@ -249,18 +250,9 @@ class Document(ResponseModel):
     """Tools that were switched; one that is not named is on."""
 
 
+@describe_record(Bias)
 class PolicyOut(ResponseModel):
     """The policy that the puck sets: constraints in words, and parameters."""
-
-    text: str
-    """As it stands in prompts."""
-    temperature: float
-    alternatives: int
-    """Actions to weigh before one is chosen."""
-    breadth: int | None
-    """Tools that are listed at most; null for all that are on."""
-    sources_min: int
-    words_target: int
 
 
 class InForceFrom(ResponseModel):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from artelier.kernel.history.comparison import HistoryPlace, RunComparison, RunTotals, SharedHistory
 from artelier.kernel.prompt.part_records import DroppedRecord
-from artelier.kernel.queries.reports import StepCost, StepReport, TokenUse
+from artelier.kernel.queries.reports import StepCost, StepReport, TokenUse, UnsettledCall
 from artelier.kernel.run.services import Services
 from artelier.ports.model import Sending
 from artelier.server.wire.base import RequestBody, ResponseBody, ResponseModel, describe_record
@@ -55,16 +55,11 @@ class ApprovalOut(ResponseBody):
     expires_us: int | None
 
 
+@describe_record(UnsettledCall)
 class UnknownCall(ResponseBody):
     """A side effect of which nobody knows what it did, and what a person needs to settle it."""
 
-    step: str
-    tool: str
     arguments: Any = None
-    idempotency_key: str
-    requested_us: int = Field(description="When it was asked for.")
-    unresolved_us: int = Field(description="When its outcome was found to be unknown.")
-    code: str = Field(description="What hid the outcome: crash, deadline, cancelled, or an error's code.")
     probe_error: str | None = Field(description="Why the tool's probe could not tell, if it said so.")
 
 

@@ -16,7 +16,7 @@ from artelier.models.params import output_text
 from artelier.models.scripted import PlainStep
 from artelier.ports.model import ModelReply
 from artelier.testing.faults import Fault
-from artelier.testing.providers.billing import (
+from artelier.testing.providers.bills import (
     CachedBlock,
     CallBill,
     Json,

@@ -17,7 +17,7 @@ from artelier.models.scripted import PlainStep
 from artelier.ports.model import ModelReply
 from artelier.testing import openai_wire as wire
 from artelier.testing.faults import Fault
-from artelier.testing.providers.billing import (
+from artelier.testing.providers.bills import (
     CachedBlock,
     CallBill,
     Json,

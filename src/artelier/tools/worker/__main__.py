@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from artelier.child_loop import MIB, serve
-from artelier.tools.worker.database import Database
+from artelier.tools.worker.database import TableDatabase
 from artelier.tools.worker.tables import Failure, excerpts
 
 
@@ -42,7 +42,7 @@ MEMORY_BYTES_MAX = 4096 * MIB
 
 
 def main() -> None:
-    database = Database()  # of an idle process that has ended, the tables are loaded again
+    database = TableDatabase()  # of an idle process that has ended, the tables are loaded again
 
     def answer(message: dict[str, Any]) -> tuple[bytes, bool]:
         content = json.dumps(_answer(database, message), ensure_ascii=False, allow_nan=False)
@@ -51,7 +51,7 @@ def main() -> None:
     serve(answer, memory_bytes_max=MEMORY_BYTES_MAX)
 
 
-def _answer(database: Database, message: dict[str, Any]) -> dict[str, Any]:
+def _answer(database: TableDatabase, message: dict[str, Any]) -> dict[str, Any]:
     try:
         if message["ask"] == "load":
             return database.load(message["source"])

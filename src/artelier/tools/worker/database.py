@@ -115,7 +115,7 @@ _CONFIG = {
 }
 
 
-class Database:
+class TableDatabase:
     """The tables of one state of the workspace."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments,
 from artelier.ledger import MoneyTransferred, Posting
 from artelier.log import BlobRef, EventData
 from artelier.money import SCRIP
-from artelier.world import actions
+from artelier.world import actions, mint, trades
 from artelier.world.actions import (
     Action,
     Configure,
@@ -42,7 +42,6 @@ from artelier.world.actions import (
 from artelier.world.agent import AGREED, WORKFLOW, agreed_prices, id_of, is_agents_own, read_agent, step_ids
 from artelier.world.deciders import check_named
 from artelier.world.events import ActionRejected, ActionTaken, MessageSent, world_stream
-from artelier.world.market import mint, trades
 from artelier.world.mind_artifacts import subscribe as added
 from artelier.world.mind_artifacts import unsubscribe as removed
 from artelier.world.services import find

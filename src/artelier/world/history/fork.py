@@ -88,7 +88,7 @@ async def fork_world(
     for name in [new_id] if new_id is not None else await _names(host, world, tick):
         check_space(world_space(name))
         try:
-            await _Copy(host, world, name, tick, by=by).write(changed)
+            await _WorldCopy(host, world, name, tick, by=by).write(changed)
             return name
         except SequenceConflict:
             continue
@@ -116,7 +116,7 @@ class _ForkChanges:
 
 
 @dataclass(slots=True)
-class _Copy:
+class _WorldCopy:
     """The history of a world that is written again as that of another one.
 
     A long one takes several batches. `world.forking` is in the first of them: until `world.forked` is in the

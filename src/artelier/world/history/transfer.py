@@ -20,15 +20,7 @@ from artelier.artifacts import ArtifactCharged
 from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import check_artifact_id, check_space
 from artelier.kernel import Services
-from artelier.kernel.export.archive import (
-    FORMAT,
-    SIZE_BYTES_MAX,
-    VERSION,
-    Ancestry,
-    Arrival,
-    Belongings,
-    Header,
-)
+from artelier.kernel.export.archive import SIZE_BYTES_MAX, Ancestry, Arrival, Belongings, Header
 from artelier.kernel.export.transfer import StorePart, import_file, write_file
 from artelier.kernel.export.writer import streams_of
 from artelier.ledger import MoneyTransferred, Moving, may_owe
@@ -319,16 +311,9 @@ async def export_world(host: Host, world: str, path: str | Path) -> CarriedWorld
     for run, upto in (await run_reaches(host, world, position=position)).items():
         for stream, last in (await streams_of(services, host.id, [run], position=upto)).items():
             streams[stream] = max(last, streams.get(stream, 0))
-    header = Header(
-        format=FORMAT,
-        version=VERSION,
-        tenant=host.id,
-        run="",
-        world=world,
-        ancestry=await _ancestry(host, world, tick),
-        code=services.code_version,
-        position=position,
-        head=root.hex(),
+    ancestry = await _ancestry(host, world, tick)
+    header = Header.of_store(
+        position, root, tenant=host.id, code=services.code_version, world=world, ancestry=ancestry
     )
     done = await write_file(
         path, header, [StorePart(services, streams)], belongings=SocietyCheck(header, name=world)

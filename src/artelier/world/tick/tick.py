@@ -17,13 +17,12 @@ from artelier.errors import Conflict, SequenceConflict
 from artelier.ledger import Posting
 from artelier.log import Batch, Draft, Store, StreamAppend
 from artelier.money import SCRIP
-from artelier.world import mind
+from artelier.world import mind, mint
 from artelier.world.actions import Action
 from artelier.world.actions.effects import perform
 from artelier.world.agent import WorldAgentRow
 from artelier.world.deciders import Cast
 from artelier.world.events import EventInjected, ShockApplied, TickPassed, world_stream
-from artelier.world.market import mint
 from artelier.world.tick.agent_facts import Sight, in_order
 from artelier.world.tick.tick_context import Scene, Thought
 

@@ -20,7 +20,7 @@ from artelier import Kernel
 from artelier.kernel import Run
 from artelier.server.app import create_app
 from artelier.server.http_server import Server, address_of, bind
-from artelier.server.live.hub import Hub
+from artelier.server.live_hub import Hub
 from artelier.server.settings import ServerSettings
 from artelier_lab.bench.server.scene import furnish, revise, settle
 

@@ -28,9 +28,9 @@ from artelier.money import SCRIP
 from artelier.world.actions import Bid
 from artelier.world.config import Mint
 from artelier.world.events import AuctionClosed, BidPlaced, FeesShared
-from artelier.world.market.trades import clear_void
 from artelier.world.queries.market import bids_of, count_agents_using, fees_of, scored_at, users_between
 from artelier.world.tick.tick_context import ActionStep, Scene
+from artelier.world.trades import clear_void
 from artelier.world.view import fee_of
 
 # --------------------------------------------------------------------------- score

@@ -1,4 +1,7 @@
-"""The helper process that takes the steps of transforms, and matches patterns that need `regex`."""
+"""The helper process that takes the steps of transforms, and matches patterns that need `regex`.
+
+Patterns and paths of users run here, where they can be killed. It is fed only by `transform.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from artelier.child_loop import MIB, serve
-from artelier.operations.transforms.steps import Extract, Step, TransformFailure
-from artelier.operations.transforms.worker.step_runner import matches, run
+from artelier.operations.transforms.steps import Extract, Step, TransformFailure, matches, run
 
 MEMORY_BYTES_MAX = 1024 * MIB
 """Address space, for a value of some MiB and what the steps make of it."""

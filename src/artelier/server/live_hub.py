@@ -15,8 +15,8 @@ from artelier.app import Kernel
 from artelier.clock import Clock
 from artelier.errors import ArtelierError, QueueFull, StoreClosed, TooManyAtOnce
 from artelier.log import Event
+from artelier.server.event_encoder import Encoder, Filter, WireEvent
 from artelier.server.graph.keeper import GraphKeeper
-from artelier.server.live.event_encoder import Encoder, Filter, WireEvent
 
 LOOK_S = 1
 """How often a silent stream looks whether the server ends."""

@@ -1,4 +1,7 @@
-"""The helper process that searches texts for personal data."""
+"""The helper process that searches large texts for personal data; it is fed only by `search_processes.py`.
+
+It is given texts and names of detectors, and answers with places. It holds no key and makes no placeholder.
+"""
 
 from __future__ import annotations
 

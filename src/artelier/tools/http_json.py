@@ -31,7 +31,7 @@ import msgspec
 from artelier.errors import ArtelierError, External, MissingKey, NotGranted, ToolFailed, TransientError
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import DaemonThreads, Tool
-from artelier.tools.http.rules import (
+from artelier.tools.http_rules import (
     HttpRule,
     Resolver,
     UnclearUrl,

@@ -1,1 +1,0 @@
-"""The helper process that opens PDFs."""

@@ -1,1 +1,0 @@
-"""Live events for many clients."""

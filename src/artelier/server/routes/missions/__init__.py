@@ -1,1 +1,0 @@
-"""Missions, their tasks, agents, membranes and steering."""

@@ -1,1 +1,0 @@
-"""Offers, sales, bids and the mint."""
