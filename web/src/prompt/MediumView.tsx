@@ -2,7 +2,7 @@ import { counted } from "@/projection/counted";
 import { whole } from "@/ui/amounts";
 
 interface MediumViewProps {
-  /** Where it stands, such as "attached to turn 1": nobody knows what is to be seen in it. */
+  /** Where it stands, such as "Attachment 1 of 2 of turn 3": nobody knows what is to be seen in it. */
   readonly place: string;
   /** The address of its bytes. */
   readonly source: string;
@@ -29,7 +29,7 @@ export function MediumView({ place, source, mediaType, sizeBytes, pages }: Mediu
       {kind === "image" && (
         <img
           src={source}
-          alt={`Image ${place}`}
+          alt={place}
           loading="lazy"
           className="max-h-80 max-w-full rounded-control object-contain"
         />

@@ -45,7 +45,7 @@ export function PromptText({ runId, step }: StepName) {
             {message.media.map(({ blob, ...medium }) => (
               <MediumView
                 key={blob}
-                place={`in message ${index + 1}, as the model was sent it`}
+                place={`In message ${index + 1}, as the model was sent it`}
                 source={address(`${path("runs", runId)}/media/${encodeURIComponent(blob)}`, { step })}
                 {...medium}
               />

@@ -68,7 +68,7 @@ test("a message shows its images as pictures and its PDFs as downloads, not as J
     </QueryClientProvider>,
   );
 
-  const picture = await screen.findByRole("img", { name: "Image in message 1, as the model was sent it" });
+  const picture = await screen.findByRole("img", { name: "In message 1, as the model was sent it" });
   expect(picture.getAttribute("src")).toBe("/api/v1/runs/m%2Fa/media/b%3Aone?step=c1");
   expect(screen.getByText("What is it?")).toBeTruthy();
   const links = screen.getAllByRole("link", { name: "Download" }).map((one) => one.getAttribute("href"));

@@ -46,7 +46,7 @@ export function Words({ name, place, turn }: WordsProps) {
       {turn.media.map((one, index) => (
         <MediumView
           key={index}
-          place={`${index + 1} of ${turn.media.length} attached to turn ${turn.number}${excerpt(words)}`}
+          place={`Attachment ${index + 1} of ${turn.media.length} of turn ${turn.number}${excerpt(words)}`}
           source={mediumAddress(place, turn.number, index + 1)}
           mediaType={one.media_type}
           sizeBytes={one.size_bytes}

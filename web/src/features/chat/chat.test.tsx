@@ -194,7 +194,7 @@ test("what went with words is shown, wherever it was attached: pictures to see, 
   chat = { ...CHAT, turns: [{ ...turn!, media }] };
   await show();
   const shown = screen.getByRole("article", { name: "Turn 1" });
-  const picture = within(shown).getByRole("img", { name: "Image 1 of 2 attached to turn 1: Hello" });
+  const picture = within(shown).getByRole("img", { name: "Attachment 1 of 2 of turn 1: Hello" });
   const address = "/api/v1/sessions/tavern/turns/1/media/";
   expect(picture.getAttribute("src")).toBe(`${address}1?branch=main`);
   const links = within(shown).getAllByRole("link", { name: "Download" });
