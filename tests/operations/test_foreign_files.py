@@ -14,6 +14,7 @@ import pytest
 from artelier import Session
 from artelier.chat.foreign_files import ForeignKind, foreign_kind
 from artelier.errors import InvalidImport, NotFound
+from artelier.operations.lore.untrusted_files import PIECE_BYTES, read_json
 from tests.operations.chats import opened, play
 
 CARD: dict[str, Any] = {
@@ -224,5 +225,56 @@ def test_a_file_that_is_not_there_or_broken_changes_nothing(tmp_path: Path) -> N
                     await session.import_file(content)
             assert await session.settings() == before
             assert ForeignKind("chat") == "chat"
+
+    play(run())
+
+
+WIDE = {"list": [{"uid": n, "key": ["a"], "text": "wörd \U0001f600 " * 3} for n in range(3_000)]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        WIDE,
+        [WIDE, {"data": {"character_book": {"entries": WIDE["list"]}}}],
+        "x" * (3 * PIECE_BYTES),
+        {"a": {"b": {"c": {"d": {"e": {"f": ["y" * PIECE_BYTES] * 3}}}}}},
+        [1.5, None, True, "z" * PIECE_BYTES],
+    ],
+    ids=["wide", "a card", "a text", "deep", "mixed"],
+)
+def test_a_large_file_is_read_in_pieces_and_is_the_same(value: object) -> None:
+    for indent in (None, 2):
+        assert read_json(json.dumps(value, indent=indent).encode(), what="it") == value
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps(WIDE).encode()[:-1],
+        json.dumps(WIDE).encode() + b"x",
+        json.dumps(WIDE).encode().replace(b'"uid": 2999', b'"uid": 2_999'),
+        json.dumps(WIDE).encode().replace(b'"uid": 2999', b'"uid": NaN'),
+        json.dumps(WIDE).encode().replace(b'"uid": 2999', b'"\xff": 2999'),
+        b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+        b"[" * 200_000,
+    ],
+    ids=["cut off", "more behind", "a number", "NaN", "no UTF-8", "nested", "open"],
+)
+def test_a_large_file_that_is_broken_is_refused(data: bytes) -> None:
+    assert len(data) > PIECE_BYTES
+    with pytest.raises(InvalidImport, match=r"it (is no JSON|cannot be taken)"):
+        read_json(data, what="it")
+
+
+def test_a_lorebook_of_too_many_entries_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    entries = {str(number): {"uid": number, "key": ["k"], "content": "c"} for number in range(50_000)}
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            with pytest.raises(InvalidImport, match=r"50,000 entries, expected at most 5,000"):
+                await session.import_file(_json({"entries": entries}), name="town.json")
+            assert (await session.settings()).lorebooks == ()
 
     play(run())

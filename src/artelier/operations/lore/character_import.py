@@ -178,7 +178,8 @@ async def _store_form(
     metadata: dict[str, Any] | None = None,
 ) -> str:
     """Store a form; what is stored already as it is gets no new version."""
-    return await save_content(artifacts, id, kind, LoreForm.to_content(form), metadata=metadata)
+    content = await asyncio.to_thread(LoreForm.to_content, form)
+    return await save_content(artifacts, id, kind, content, metadata=metadata)
 
 
 async def _store_file(desk: TenantScope, artifacts: Artifacts, place: str, content: bytes) -> dict[str, Any]:

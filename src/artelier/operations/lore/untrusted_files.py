@@ -28,7 +28,28 @@ DefaultT = TypeVar("DefaultT")
 NOTES_MAX = 50
 """Warnings, and problems, that are kept of one file; the rest is counted."""
 
-_decode = msgspec.json.Decoder().decode
+_decode_piece = msgspec.json.Decoder().decode
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+PIECE_BYTES = 64 * 1024
+"""The size up to which JSON is decoded at once: a decoder lets no other thread run meanwhile."""
+PIECE_LEVELS = 5
+"""How deep a large value is taken apart: `data.character_book.entries` of a card, and each entry."""
+
+
+def _decode(data: bytes | msgspec.Raw, *, levels: int = PIECE_LEVELS) -> Any:
+    """Decode JSON, a large one piece by piece. Cost: O(levels x size)."""
+    view = memoryview(data)
+    if view.nbytes <= PIECE_BYTES or levels == 0:
+        return _decode_piece(view)
+    begins = bytes(view[:64]).lstrip()[:1]
+    if begins == b"{":
+        return {name: _decode(one, levels=levels - 1) for name, one in _decode_object(view).items()}
+    if begins == b"[":
+        return [_decode(one, levels=levels - 1) for one in _decode_list(view)]
+    return _decode_piece(view)
+
 
 # A backslash pair, a whole surrogate pair, or half of one: only the last is no text.
 _SURROGATE = re.compile(
