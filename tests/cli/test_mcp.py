@@ -19,17 +19,15 @@ from mcp import Client, MCPError, StdioServerParameters
 
 from artelier import AutonomousAgent, ModelReply, ToolCall
 from artelier.app import Kernel
-from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, read_header
 from artelier.errors import RunSuspended, ToolFailed
 from artelier.kernel import Limits
 from artelier.kernel.queries.content import MEDIA_BYTES_MAX
 from artelier.server.mcp import Face
 from artelier.server.mcp.client_view import uri_of
 from artelier.testing import ScriptedModel, tool_call
-from artelier.tools import tool
 from artelier.tools.mcp import McpServer
 from tests.cli.conftest import Provider, Shell
-from tests.media.samples import png
+from tests.media.samples import painter, png
 from tests.processes import killed_at_last
 from tests.tools.contexts import Recorder
 
@@ -379,16 +377,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@tool
-def paint(side: int, extra_bytes: int = 0) -> ResultWithMedia:
-    """Paint a square."""
-    content = png(side, side) + bytes(extra_bytes)
-    return ResultWithMedia(
-        value={"painted": side},
-        media=(MediaFacts(content=content, header=read_header(content, "image/png")),),
-    )
-
-
 def test_what_a_run_has_shown_comes_as_images_of_its_result(shell: Shell) -> None:
     large = MEDIA_BYTES_MAX
     calls = [
@@ -399,7 +387,9 @@ def test_what_a_run_has_shown_comes_as_images_of_its_result(shell: Shell) -> Non
     model = ScriptedModel([calls, "Squares."])
 
     async def work() -> None:
-        with Kernel.open(shell.folder / "state.db", models={"m": model}, tools=[paint], environ={}) as kernel:
+        with Kernel.open(
+            shell.folder / "state.db", models={"m": model}, tools=[painter()], environ={}
+        ) as kernel:
             face = Face(kernel, tenant="default", principal="user:kim", model="m")
             await AutonomousAgent(kernel=kernel, agent_id="assistant").run(
                 run_id="r1", model="m", prompt="Paint."

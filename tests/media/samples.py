@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from typing import Any
 
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from artelier.artifacts.media.inspection import ResultWithMedia, inspect_medium
+from artelier.tools.function import Tool
 
 
 def png(width: int = 2, height: int = 2, *, shade: int = 0) -> bytes:
@@ -77,3 +81,22 @@ def pdf(*texts: str, password: str = "") -> bytes:
     file = io.BytesIO()
     writer.write(file)
     return file.getvalue()
+
+
+class Painter(Tool[..., Any]):
+    """A tool that paints a square, and shows it as tools of an MCP server do."""
+
+    async def call(self, arguments: dict[str, Any], context: Any) -> object:
+        side = int(arguments["side"])
+        content = png(side, side) + bytes(int(arguments.get("extra_bytes", 0)))
+        return ResultWithMedia(value={"painted": side}, media=(await inspect_medium(content),))
+
+
+def painter() -> Painter:
+    """Return the tool `paint`, with `side` and `extra_bytes` of its content."""
+
+    def paint(side: int, extra_bytes: int = 0) -> dict[str, int]:
+        """Paint a square."""
+        return {"painted": side}
+
+    return Painter(paint, side_effect=False)

@@ -13,13 +13,15 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, Session
 from artelier.errors import InvalidRequest
+from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.media import MediaRules, media_in
 from artelier.testing import ScriptedMediaModel
 from artelier.tokens.estimate import IMAGES, PDFS
 from tests.cli.conftest import Provider, Shell
 from tests.cli.conftest import provider as provider
 from tests.cli.conftest import shell as shell
-from tests.media.samples import pdf, png
+from tests.media.samples import painter, pdf, png
+from tests.operations.rp import replayed
 from tests.server.house import assert_fault, house
 
 RULES = MediaRules(types=IMAGES | PDFS, bound=lambda medium: 1_000)
@@ -70,6 +72,54 @@ def test_an_agent_is_shown_what_its_task_came_with_and_a_resume_needs_no_file(tm
     asyncio.run(main())
 
     assert model.media == [(png(5, 5),)]
+
+
+def painting(*effects: dict[str, Any]) -> OperationProfile:
+    params = {"name": "paint", "arguments": {"side": 5}, "effects": list(effects)}
+    drawn = {"operation_id": "drawn", "kind": "tool", "order": 1, "params": params}
+    return OperationProfile.parse({"profile_id": "p", "operations": [drawn]})
+
+
+INTO_PROMPT = {"type": "prompt.insert_after_last_user", "text": "A tool has painted."}
+ASIDE = {"type": "artifact.upsert", "tag": "drawn", "usage": "internal"}
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_chat_is_shown_what_the_tool_of_an_operation_has_shown(tmp_path: Path, sees: bool) -> None:
+    model = ScriptedMediaModel(["A square.", "Still."], rules=RULES if sees else MediaRules())
+
+    async def main() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[painter()]) as kernel:
+            session = await Session.open(kernel, "c", model="m", profile=painting(INTO_PROMPT))
+            turn = await session.generate("Paint.")
+            assert (turn.status, turn.text) == ("completed", "A square.")
+            assert (await session.generate("Again.")).text == "Still."
+            calls = len(model.requests)
+            assert (await replayed(kernel, "c/r000001")).status == "completed"
+            assert len(model.requests) == calls
+            assert (await kernel.collect()).blobs == 0
+            assert kernel.verify().ok
+
+    asyncio.run(main())
+
+    if sees:
+        assert model.media == [(png(5, 5),)] * 2
+    else:
+        told = "\n".join(one.text for one in model.requests[0].messages)
+        assert "left out, since model" in told and "takes no image/png" in told
+
+
+def test_what_an_operation_keeps_to_itself_is_shown_to_no_model(tmp_path: Path) -> None:
+    model = ScriptedMediaModel(["Nothing."], rules=RULES)
+
+    async def main() -> None:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[painter()]) as kernel:
+            session = await Session.open(kernel, "c", model="m", profile=painting(ASIDE))
+            assert (await session.generate("Paint.")).text == "Nothing."
+
+    asyncio.run(main())
+
+    assert list(media_in(model.requests[0].messages)) == []
 
 
 def sent_parts(body: dict[str, Any]) -> list[str]:

@@ -35,7 +35,6 @@ from google.protobuf.struct_pb2 import Value
 
 from artelier import ModelReply, ModelRequest, ToolCall
 from artelier.app import Kernel
-from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, read_header
 from artelier.kernel import Policy
 from artelier.kernel.policy import Workspaces
 from artelier.ports.media import MediaRules
@@ -46,7 +45,7 @@ from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
 from artelier.tokens.estimate import IMAGES
 from artelier.tools import tool
-from tests.media.samples import png
+from tests.media.samples import painter, png
 from tests.server.house import House, on_a_port, until
 
 S = TaskState
@@ -415,14 +414,6 @@ def test_a_picture_is_shown_to_a_model_that_sees_and_to_no_other(tmp_path: Path)
     play(main())
 
 
-@tool
-def paint(side: int) -> ResultWithMedia:
-    """Paint a square."""
-    content = png(side, side)
-    facts = MediaFacts(content=content, header=read_header(content, "image/png"))
-    return ResultWithMedia(value={"painted": side}, media=(facts,))
-
-
 def files_of(artifacts: Any) -> list[tuple[str, bytes]]:
     return [(part.media_type, part.raw) for one in artifacts for part in one.parts if part.raw]
 
@@ -431,7 +422,7 @@ def test_what_tools_have_shown_comes_as_files_of_the_task(tmp_path: Path) -> Non
     async def main() -> None:
         twice = [tool_call("paint", {"side": 5}), tool_call("paint", {"side": 6})]
         replies = (twice, "Two squares.", tool_call("paint", {"side": 7}), "One.")
-        async with served(tmp_path, *replies, tools=[paint]) as made:
+        async with served(tmp_path, *replies, tools=[painter()]) as made:
             client = await made.client(streaming=False)
             done = await task_from(client, said("Paint."))
             assert reply_of(done) == "Two squares."

@@ -8,19 +8,31 @@ Read next: `kernel/tool_calls/tool_outcome.py`, which stores them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from artelier.context.assembly import Section
 from artelier.context.builder import shipped_text
 from artelier.kernel import Run
 from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.run.status import ToolResult
 from artelier.kernel.steps.call_media import why_not_shown
 from artelier.ports.media import Medium, media_in, media_line
+from artelier.ports.model import ChatMessage, Part
 
 WHY_CHARS_MAX = 300
+
+
+def media_sections(pieces: Sequence[Mapping[str, Any]]) -> list[Section]:
+    """Return what `media_pieces` gave as a part of a prompt that has it in no conversation."""
+    if not pieces:
+        return []
+    message = ChatMessage(role="user", content=tuple(msgspec.convert(one, Part) for one in pieces))
+    return [
+        Section(tag="tool_media", messages=(message,), trust="untrusted", priority=40, sources=("tools",))
+    ]
 
 
 def media_of_results(results: Iterable[tuple[str, ToolResult]]) -> list[tuple[str, Medium]]:

@@ -41,6 +41,7 @@ from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, decode_stored
 from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
+from artelier.loops.tool_media import media_before, media_pieces, media_sections
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_inclusion import (
     InclusionFailed,
@@ -56,6 +57,7 @@ from artelier.operations.graph.orchestrator import (
     Surroundings,
     abort_event,
     fault_of,
+    media_for_prompt,
     not_done,
     passages_of,
 )
@@ -327,6 +329,8 @@ class TurnParts:
             tail.append(Section(tag="continue", text=wording("continue-1"), sources=("continue-1",)))
         places = replace(places, tail=(*tail, *places.tail))
         last = len(conversation)
+        shown_by_tools = await self._tool_media(state, conversation)
+        places = replace(places, after_user=(*places.after_user, *shown_by_tools))
         first = found.first_shown(max(conversation.first, last - job.history_max + 1), last=last, job=job)
 
         def span(start: int, end: int, later: int) -> Section:
@@ -341,6 +345,17 @@ class TurnParts:
 
         user = last if job.has_words else 0
         return around(places, first=first, last=last, user=user, span=span)
+
+    async def _tool_media(self, state: TurnState, conversation: Conversation) -> list[Section]:
+        """Return what tools of operations before have shown, for this turn's prompt alone."""
+        pieces = await media_pieces(
+            self.run,
+            media_for_prompt(state.before),
+            model=self.job.model,
+            shown=media_before(conversation, first=conversation.first),
+            key="media",
+        )
+        return media_sections(pieces)
 
     async def _conversation(self, text: str) -> Conversation:
         """The chat's messages up to the newest: earlier ones by reference."""

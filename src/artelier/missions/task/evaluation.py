@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +27,7 @@ from artelier.kernel.prompt.manifest import encode_json, fence
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
+from artelier.loops.tool_media import media_sections
 from artelier.missions import events as ev
 from artelier.missions.definition import template
 from artelier.missions.queries import TaskStanding, judged_outputs, runs_of_task, standing_of
@@ -41,13 +42,13 @@ from artelier.missions.task.output_lint import (
     faults_of,
     json_in,
 )
-from artelier.missions.task.prompt_sections import attachment_sections, seen_sections
+from artelier.missions.task.prompt_sections import attachment_sections
 from artelier.missions.view import REJECTED
 from artelier.patterns import Allowance, check_pattern, compile_pattern
 
 if TYPE_CHECKING:
     from artelier.missions.definition import Answer, Check, TaskContent, Verdict
-    from artelier.ports.model import ModelReply, Part
+    from artelier.ports.model import ModelReply
 
 TEXT_CHARS_MAX = 400_000
 QUOTE_CHARS_MAX = 400
@@ -254,7 +255,7 @@ async def evaluate(
     outputs: Sequence[Judged],
     grounds: Grounds,
     *,
-    seen: tuple[Part, ...] = (),
+    seen: Sequence[Mapping[str, Any]] = (),
     rejected: Callable[[], Awaitable[list[OutputFault]]],
     key: str,
 ) -> EvaluationResult:
@@ -313,7 +314,7 @@ async def _judge_by_model(
     outputs: Sequence[Judged],
     stored: dict[str, Any],
     *,
-    seen: tuple[Part, ...],
+    seen: Sequence[Mapping[str, Any]],
     key: str,
 ) -> EvaluationResult:
     from artelier.missions.definition import AdvisedVerdict, Verdict
@@ -373,13 +374,13 @@ def _prompt(
     task: TaskContent,
     outputs: Sequence[Judged],
     advice: Sequence[dict[str, Any]],
-    seen: tuple[Part, ...],
+    seen: Sequence[Mapping[str, Any]],
 ) -> Prompt:
     contract = "evaluation-2" if advice else "evaluation-1"
     sections = [
         Section(tag="contract", text=template(contract), sources=(contract,), pinned=True),
         *attachment_sections(job),
-        *seen_sections(seen),
+        *media_sections(seen),
         Section(
             tag="criteria", role="user", text=f"## Success criteria\n\n{task.success_criteria}", pinned=True
         ),

@@ -143,16 +143,6 @@ def attachment_sections(job: TaskJob) -> list[Section]:
     return [Section(tag="attachments", messages=(message,), pinned=True, sources=("attachments",))]
 
 
-def seen_sections(seen: tuple[Part, ...]) -> list[Section]:
-    """Return what tools have shown the task; nothing without it."""
-    if not seen:
-        return []
-    message = ChatMessage(role="user", content=seen)
-    return [
-        Section(tag="tool_media", messages=(message,), trust="untrusted", priority=40, sources=("tools",))
-    ]
-
-
 def conversation_sections(part: RangePart | None) -> list[Section]:
     """Decisions and what came of them; over budget the oldest go first."""
     if part is None:

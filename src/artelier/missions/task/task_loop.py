@@ -584,14 +584,13 @@ class TaskLoop:
     async def _judge(self, state: TaskState, number: int) -> EvaluationResult:
         outputs = [Judged(ref=one.ref, media=one.media, text=await self._text(one)) for one in state.outputs]
         key = f"c{number}/evaluation"
-        pieces = await media_pieces(
+        seen = await media_pieces(
             self.run,
             [(one.tool, medium_of(msgspec.convert(one.part, Part))) for one in state.media],
             model=self.job.model,
             shown=self.job.media,
             key=f"{key}/media",
         )
-        seen = tuple([msgspec.convert(one, Part) for one in pieces])
         return await evaluate(
             self.run,
             self.job,
@@ -608,7 +607,7 @@ class TaskLoop:
         await self.run.core.writer.commit()  # the newest of them may not be in the log yet
         return await rejected_in(self._desk, (self.job.task, self.run.id), refs)
 
-    async def _grounds(self, state: TaskState, seen: Sequence[Part]) -> Grounds:
+    async def _grounds(self, state: TaskState, seen: Sequence[Mapping[str, Any]]) -> Grounds:
         """All that the task was asked, and all that it was shown. `seen`: what tools have shown."""
         made = {id_of(ref) for one in state.sources for ref in one.made}
         shown = self.sight.texts(own=state.own, made=made)
@@ -624,7 +623,10 @@ class TaskLoop:
         messages = self.conversation.messages(1, count) if count else []
         marker = template("note-1")
         asked += [one.text for one in messages if one.role == "user" and one.text.startswith(marker)]
-        media = [*self.job.media, *(medium_of(one) for one in seen if one.type == MEDIA)]
+        media = [
+            *self.job.media,
+            *(medium_of(msgspec.convert(one, Part)) for one in seen if one["type"] == MEDIA),
+        ]
         shown += [await self._load_text(BlobRef(one.text)) for one in media if one.text is not None]
         has_unsearched = any(one.text is None for one in media)
         return Grounds(asked=asked, shown=shown, told=told, has_unsearched=has_unsearched)

@@ -35,6 +35,7 @@ from artelier.operations.profile.definition import (
     SystemUpdate,
     UserVariant,
 )
+from artelier.ports.media import Medium
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -287,6 +288,7 @@ class OperationOutcome:
     code: str = ""
     value: Any = None
     wishes: tuple[WishedEffect, ...] = ()
+    media: tuple[Medium, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

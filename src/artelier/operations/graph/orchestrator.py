@@ -8,12 +8,14 @@ what the operations that they depend on have made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NoReturn, cast
+
+import msgspec
 
 from artelier.errors import ArtelierError, Conflict, CorruptStore, Flow, RunStopped, StoreUnavailable
 from artelier.kernel import Run
@@ -36,6 +38,8 @@ from artelier.operations.kinds import OperationKind, kind_named
 from artelier.operations.kinds.contract import OperationCall, OperationFailed, OperationResult, OperationScope
 from artelier.operations.profile.definition import ArtifactUpsert
 from artelier.operations.profile.operation_profile import OperationProfile
+from artelier.ports.media import Medium, medium_of
+from artelier.ports.model import Part
 
 GRACE_S = 0.25
 """How long an operation whose time is up may take to stop; then it goes on alone and commits nothing."""
@@ -303,6 +307,8 @@ class Hooked:
             return self._failure_event(slot, full, error, scope)
         refusal = refusal_of(wishes, slot.hook)
         result: dict[str, Any] = {"value": found.value, "effects": [wish.to_stored() for wish in wishes]}
+        if found.media:
+            result["media"] = [one.part for one in found.media]
         if slot.operation.debug.keep_scope:
             result["scope"] = _bounded_scope(scope)
         ref, blobs = self._run.core.keep_json(result)
@@ -311,8 +317,6 @@ class Hooked:
             details, more = self._run.core.keep_json(found.details)
             blobs = [*blobs, *more]
         if refusal is not None:
-            import msgspec
-
             finished, more = self._failure_event(slot, full, refusal, scope)
             finished = msgspec.structs.replace(finished, result=ref, details=details)
             return finished, [*blobs, *more]
@@ -502,9 +506,11 @@ async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Op
     """An outcome from its record."""
     value: Any = None
     wishes: tuple[WishedEffect, ...] = ()
+    media: list[Any] = []
     if finished.result is not None:
         stored = await run.core.load_json(finished.result)
         value, wishes = stored["value"], wishes_from(stored["effects"])
+        media = stored.get("media", [])
     return OperationOutcome(
         slot=slot,
         status=finished.status,
@@ -512,7 +518,18 @@ async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Op
         code=finished.code,
         value=value,
         wishes=wishes,
+        media=tuple(medium_of(msgspec.convert(one, Part)) for one in media),
     )
+
+
+def media_for_prompt(outcomes: Iterable[OperationOutcome]) -> list[tuple[str, Medium]]:
+    """Return what tools have shown that a prompt shows: of operations that are done and add to it."""
+    return [
+        (str(getattr(one.slot.operation.params, "name", one.slot.id)), medium)
+        for one in outcomes
+        if one.status == "done" and any(wish.effect.type.startswith("prompt.") for wish in one.wishes)
+        for medium in one.media
+    ]
 
 
 def passages_of(outcomes: Sequence[OperationOutcome]) -> dict[str, Any]:

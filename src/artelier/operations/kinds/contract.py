@@ -21,6 +21,7 @@ from artelier.operations.profile.definition import (
     Params,
     UserVariant,
 )
+from artelier.ports.media import Medium
 
 ParamsT = TypeVar("ParamsT", bound=Params)
 
@@ -101,6 +102,8 @@ class OperationResult:
     """Effects that the operation itself asks for, as data; None: those of its params."""
     details: Mapping[str, Any] | None = None
     """JSON for people, kept beside the value: what went wrong and was passed over."""
+    media: tuple[Medium, ...] = ()
+    """What a tool has shown beside its value; a prompt that the operation adds to shows it, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

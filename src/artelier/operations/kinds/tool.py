@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import Field
@@ -40,7 +41,7 @@ async def _run(call: OperationCall[ToolParams]) -> OperationResult:
     result = await call.run.step_tool(params.name, arguments, key="tool")
     if result.is_error:
         raise _failure(params.name, result.value)
-    return make_found(result.value)
+    return replace(make_found(result.value), media=result.media)
 
 
 def _fill(value: object, names: Mapping[str, Any], *, strict: bool) -> object:
