@@ -101,11 +101,33 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             said = [(one.role, one.text) for one in request.messages[1:]]
             assert [text for _, text in said[:2]] == ["one", "re: one"]
             rest = "\n".join(text for _, text in said[2:])
-            assert rest.index("[Loom is tired.]") < rest.index("two") < rest.index("Rain.")
-            assert "Loom answers Ines." in rest
+            assert rest.index("[Loom is tired.]") < rest.index("two")
+            assert rest.endswith("two\nRain. Loom answers Ines.") and rest.count("Rain.") == 1
             job = await recorded_job(session.desk, result.run_id)
-            assert job is not None and job.card_rules == 2
+            assert job is not None and job.card_rules == 3
             await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
+
+    play(run())
+
+
+@pytest.mark.parametrize(
+    ("after", "note"),
+    [
+        ("{{char}} answers.", {"prompt": "Rain.", "depth": 0}),
+        ("{{original}} {{char}} answers.", {"prompt": "Rain.", "depth": 1}),
+        ("{{original}} {{char}} answers.", {"prompt": "Rain.", "depth": 0, "role": "user"}),
+    ],
+)
+def test_a_note_that_is_not_the_original_of_a_card_stands_by_itself(
+    tmp_path: Path, after: str, note: dict[str, Any]
+) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            char = {"name": "Loom", "post_history_instructions": after}
+            session = await Session.open(kernel, "c", model="m", char=char, note=note)
+            await session.generate("one")
+            texts = [one.text for one in requests_of(session)[-1].messages]
+            assert texts.count("Rain.") == 1 and "Loom answers." in "\n".join(texts[1:])
 
     play(run())
 

@@ -6,6 +6,7 @@ A provider's failure is an outcome too: the turn says so, and what was said befo
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.chat.turn.turn_config import GROUP_RULES, TurnJob
+from artelier.chat.turn.turn_config import GROUP_RULES, ORIGINAL_RULES, TurnJob
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import (
@@ -306,23 +307,53 @@ def introduction(
     return sections
 
 
+_ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
+
+
+def holds_note(settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]], job: TurnJob) -> bool:
+    """Return True if the chat's note ends the prompt within what a character says must stand there."""
+    note: Mapping[str, Any] = settings.get("note") or {}
+    return (
+        job.card_rules >= ORIGINAL_RULES
+        and not note.get("depth")
+        and note.get("role") in (None, "system")
+        and _ORIGINAL.search(str(people["char"].get("post_history_instructions") or "")) is not None
+    )
+
+
 def afterword(
-    settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]], macros: Macros | None = None
+    settings: Mapping[str, Any],
+    people: Mapping[str, Mapping[str, Any]],
+    macros: Macros | None = None,
+    *,
+    with_note: bool = False,
 ) -> list[Section]:
-    """Return what a character says must stand after the conversation."""
+    """Return what a character says must stand after the conversation.
+
+    `with_note`: the chat's note is its `{{original}}`; else that is empty.
+    """
     char = people["char"]
     text = str(char.get("post_history_instructions") or "")
     if macros is not None:
-        text = macros.expand(text, original="").strip()
+        own: Mapping[str, Any] = settings.get("note") or {}
+        note = str(own.get("prompt") or "") if with_note else ""
+        text = macros.expand(text, original=macros.expand(note)).strip()
     if not text.strip():
         return []
     return [_section("post_history_instructions", text, str(char.get("ref") or "chat"))]
 
 
 def notes_at_depth(
-    settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]], macros: Macros | None
+    settings: Mapping[str, Any],
+    people: Mapping[str, Mapping[str, Any]],
+    macros: Macros | None,
+    *,
+    without_own: bool = False,
 ) -> tuple[tuple[int, Section], ...]:
-    """The character's note and the author's, each with how many messages stand after it."""
+    """The character's note and the author's, each with how many messages stand after it.
+
+    `without_own`: the author's stands elsewhere.
+    """
     if macros is None:
         return ()
     char = people["char"]
@@ -331,7 +362,7 @@ def notes_at_depth(
         ("character_note", char.get("depth_prompt"), str(char.get("ref") or "chat")),
         ("author_note", settings.get("note"), "chat"),
     ):
-        if not isinstance(note, dict):
+        if not isinstance(note, dict) or (without_own and tag == "author_note"):
             continue
         told = cast("dict[str, Any]", note)
         text, role = macros.expand(str(told.get("prompt") or "")), told.get("role")

@@ -19,7 +19,8 @@ def chat_of(run_id: str) -> str:
 
 
 GROUP_RULES = 2
-CARD_RULES = GROUP_RULES
+ORIGINAL_RULES = 3
+CARD_RULES = ORIGINAL_RULES
 """Of turns that are asked for now."""
 
 HISTORY_MAX = 200
@@ -60,7 +61,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if `text` is for this variant alone: the turn was said in other words."""
     card_rules: int = 0
     """How the texts of a card are read: 1 with macros, `{{original}}` and notes at a depth, 2 with the macros
-    of groups too; 0, of turns that older versions asked for, with names alone."""
+    of groups too, 3 with the chat's note as `{{original}}` after the conversation; 0, of turns that older
+    versions asked for, with names alone."""
     profile: str = ""
     """`id@version`; empty for a plain main call."""
     profile_id: str = ""

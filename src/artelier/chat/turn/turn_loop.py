@@ -20,6 +20,7 @@ from artelier.chat.turn.main_call import (
     MainCall,
     Sink,
     afterword,
+    holds_note,
     introduction,
     macros_of,
     main_call,
@@ -316,10 +317,11 @@ class TurnParts:
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None
         places = place_sections(lore.within(base), turned, items, profile=job.profile)
-        noted = notes_at_depth(found.settings, self.people, self.macros)
+        with_note = holds_note(found.settings, self.people, job)
+        noted = notes_at_depth(found.settings, self.people, self.macros, without_own=with_note)
         lore = replace(lore, at_depth=(*noted, *lore.at_depth))
         places = lore.around(places, is_replaced=turned.replaced)
-        tail = afterword(found.settings, self.people, self.macros)
+        tail = afterword(found.settings, self.people, self.macros, with_note=with_note)
         if job.trigger == IMPERSONATE:
             asked = wording("impersonate-1").replace("{user}", self._user_name).strip()
             tail.append(Section(tag=IMPERSONATE, text=asked, sources=("impersonate-1",), pinned=True))
