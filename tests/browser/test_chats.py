@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import FilePayload, expect
+from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
@@ -163,3 +163,39 @@ def test_an_evening_begins_with_a_card_and_nothing_needs_a_file_edited_by_hand(
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(turn).to_have_count(0)
     expect(page.get_by_role("article", name="Turn 2")).to_be_visible()
+
+
+_DROP = """([zone, files]) => {
+    const carried = new DataTransfer();
+    for (const [name, text] of files) carried.items.add(new File([text], name));
+    for (const type of ["dragenter", "dragover", "drop"])
+        zone.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: carried }));
+}"""
+
+
+def _drop(page: Page, zone: Locator, *files: tuple[str, str]) -> None:
+    """Drop files on a place, as a hand with a pointer does."""
+    page.evaluate(_DROP, [zone.element_handle(), [list(one) for one in files]])
+
+
+def test_files_that_are_dropped_are_taken_in(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
+    page = sign_in(lived_in.server.link())
+    main = Hand(page).go("Chat")
+    card = {**CARD, "data": {**CARD["data"], "name": "Nell", "first_mes": "**Good** evening, {{user}}."}}
+    _drop(page, main.get_by_role("button", name="Begin with a file"), ("nell.json", json.dumps(card)))
+    greeting = page.get_by_role("article", name="Greeting")
+    expect(greeting.locator("strong")).to_have_text("Good")
+    page.get_by_role("tab", name="Set-up").click()
+    zone = page.get_by_role("button", name="Take in a file")
+    book = {"name": "Inn", "entries": {"0": {"uid": 0, "key": ["inn"], "content": "Old."}}}
+    _drop(page, zone, ("inn.json", json.dumps(book)))
+    expect(page.get_by_role("list", name="Lorebooks").get_by_role("listitem")).to_have_count(1)
+    _drop(page, zone, ("zoe.json", json.dumps({"name": "Zoe", "description": "A guest."})))
+    lines = ({"name": "Zoe", "is_user": True, "mes": "A room?"}, {"name": "Nell", "mes": "The last one."})
+    _drop(page, zone, ("talk.jsonl", "\n".join(map(json.dumps, lines))))
+    turn = page.get_by_role("article", name="Turn 1")
+    expect(turn).to_contain_text("A room?")
+    expect(turn).to_contain_text("The last one.")
+    _drop(page, zone, ("broken.json", "{"))
+    expect(page.get_by_text(re.compile("is no JSON")).first).to_be_visible()
+    shot(page, "dropped")
