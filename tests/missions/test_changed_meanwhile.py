@@ -192,3 +192,30 @@ def test_a_task_that_was_blocked_while_it_waited_to_go_on_is_freed_with_what_it_
             assert kernel.verify().findings == []
 
     play(scenario())
+
+
+def test_a_retried_mission_does_what_was_rejected_also_while_another_task_is_open(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bad = {"b"}
+
+        def judge(request: Any) -> Any:
+            wrong = any(f"criteria of {slug}." in text_of(request) for slug in bad)
+            return reject(request) if wrong else approve(request)
+
+        team = Team(planned({"slug": "a"}, {"slug": "b"}), judge=judge, scripts={"b": [write("Out"), DONE]})
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            await desk.tasks.judge(f"{MISSION}/a", accepted=False, by="user:kim", note="Too short.")
+            await desk.tasks.retry(f"{MISSION}/b")
+            assert statuses(await desk.mission(MISSION)) == {"a": "failed", "b": "active"}
+            bad.clear()
+            team.scripts |= {"a": [write("Longer"), DONE], "b": [write("Better")]}
+            before = (await desk.tasks.show(f"{MISSION}/a"))["iteration_count"]
+            await desk.retry(MISSION)
+            await desk.drive_mission(MISSION)
+            found = await desk.tasks.show(f"{MISSION}/a")
+            assert found["iteration_count"] > before, "its agent has read what was wrong, and tried again"
+            assert statuses(await desk.mission(MISSION))["b"] == "done"
+
+    play(scenario())

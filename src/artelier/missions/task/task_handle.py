@@ -467,7 +467,7 @@ async def retry_run(desk: TenantScope, run_id: str, *, by: str) -> EventData:
                 expected="a goal that failed or is blocked",
                 got=goal,
             )
-        if goal in GOAL_REASONS:
+        if goal in GOAL_REASONS or goal == "running":  # the latter if one of its tasks was reopened
             for task, status in stands.items():
                 if status == "failed":
                     await _redo_rejected(desk, task, by=by)
