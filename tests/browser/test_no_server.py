@@ -107,10 +107,9 @@ def test_a_plan_that_is_edited_outlives_a_reload(lived_in: LivedIn, sign_in: Sig
 
     dialog.get_by_role("button", name="Launch").click()
     expect(dialog).to_be_hidden()
-    launched = hand.get("missions", hand.mission())
-    assert "Ada" in {agent["name"] for agent in launched["agents"]}
     assert page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('artelier.plan'))") == []
     hand.until("missions", hand.mission(), status="completed")
+    assert "Ada" in {agent["name"] for agent in hand.get("missions", hand.mission())["agents"]}
     audit.verdict()
 
 
