@@ -120,16 +120,20 @@ class Session(ChatTurns):
         }
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
-        if not await session.exists():
-            said = tuple(session._escape_placeholders(cs.checked_greetings(greetings)))
-            await session._begin(wished, said, is_new=bool(is_new))
-        elif is_new:
-            raise session._not_new()
-        else:
-            await session._go_on(wished)
+        await session._enter(wished, greetings, is_new=bool(is_new))
         if session_id is not None:
             await session._use(session_id)
         return session
+
+    async def _enter(self, wished: dict[str, Any], greetings: Any, *, is_new: bool) -> None:
+        """Begin the chat, or go on with the one there is. Errors: those of `open`."""
+        if not await self.exists():
+            said = tuple(self._escape_placeholders(cs.checked_greetings(greetings)))
+            await self._begin(wished, said, is_new=is_new)
+        elif is_new:
+            raise self._not_new()
+        else:
+            await self._go_on(wished)
 
     async def _go_on(self, wished: dict[str, Any]) -> None:
         """Take what is wished of a chat that exists. Errors: those of `open`."""
