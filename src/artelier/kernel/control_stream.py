@@ -110,6 +110,8 @@ async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Ev
 async def _write_cap(core: RunCore, writer: Actor, effect: ev.LimitSet, *, command: Event) -> None:
     """Record a cap that says all that was used before it, and have it hold in the runs at work here."""
     services, tenant = core.services, core.tenant.id
+    if effect.unit == "ms":  # counts nothing, and whoever asked for it looks at the time that is left
+        heed_cap(services, tenant, effect, started_us=core.started_us)
     with announce_cap(services, tenant, effect):
         while True:
             try:
@@ -297,7 +299,9 @@ async def give_in_order(
     effects: list[EventData] = []
     for number in range(len(drafts)):
         effect = await _effect(services, tenant, run_id, first + number)
-        if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
+        if isinstance(effect, ev.LimitSet):
+            await _caps_heeded(services, tenant, effect)
+        elif isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
             await _family_obeys(services, tenant, run_id)
         effects.append(effect)
     for effect in effects:
@@ -412,6 +416,16 @@ async def return_held_money(services: Services, row: RunRow) -> list[EventData]:
         abandon(cast(ev.ModelRequested, one.request.decode()), key=one.step.key, capped=capped)
         for one in asked
     ]
+
+
+async def _caps_heeded(services: Services, tenant: str, effect: ev.LimitSet) -> None:
+    """Wait until runs at work here reserve under a cap that stands in the log: who set it goes on then."""
+    pair = (effect.scope, effect.unit)
+    while True:
+        active = tuple(services.active.values())
+        if not any(core.tenant.id == tenant and pair in core.pending_caps for core in active):
+            return
+        await asyncio.sleep(0.001)
 
 
 async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:
