@@ -115,7 +115,7 @@ async def _write_cap(core: RunCore, writer: Actor, effect: ev.LimitSet, *, comma
     with announce_cap(services, tenant, effect):
         while True:
             try:
-                await writer.commit(
+                seq = await writer.commit(
                     effect,
                     refusable=True,
                     guard=cap_guard(tenant, core.run_id, effect),
@@ -126,7 +126,7 @@ async def _write_cap(core: RunCore, writer: Actor, effect: ev.LimitSet, *, comma
             except UsedMeanwhile as error:
                 effect = msgspec.structs.replace(effect, used=error.facts["used"])
         heed_cap(services, tenant, effect, started_us=core.started_us)
-    _take_effect(core, effect, seq=0, by=command.actor)
+    _take_effect(core, effect, seq=seq, by=command.actor)
 
 
 def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
@@ -344,14 +344,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     if not drafts:
         return
     if isinstance(effect, ev.LimitSet):
-        with announce_cap(services, tenant, effect):
-            try:
-                guard = cap_guard(tenant, run_id, effect)
-                is_written = await append_if_idle(services, stream, drafts, head=head, guard=guard)
-            except UsedMeanwhile:  # runs below are at work: all is decided anew
-                return await apply_if_idle(services, tenant, run_id)
-            if is_written:
-                heed_cap(services, tenant, effect, started_us=row.started_us)
+        is_written = await _cap_if_idle(services, row, effect, drafts, head=head)
     else:
         is_written = await append_if_idle(services, stream, drafts, head=head, told=told)
     if not is_written:
@@ -359,6 +352,25 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     await _wake(services, told)
     if events[-1].seq > seen:
         await apply_if_idle(services, tenant, run_id)
+
+
+async def _cap_if_idle(
+    services: Services, row: RunRow, effect: ev.LimitSet, drafts: list[Draft], *, head: int
+) -> bool:
+    """Append drafts, of which a cap is the last, to an idle run. What is below it may be at work."""
+    with announce_cap(services, row.tenant, effect):
+        while True:
+            guard = cap_guard(row.tenant, row.run, effect)
+            stream = run_stream(row.tenant, row.run)
+            try:
+                is_written = await append_if_idle(services, stream, drafts, head=head, guard=guard)
+                break
+            except UsedMeanwhile as error:
+                effect = msgspec.structs.replace(effect, used=error.facts["used"])
+                drafts = [*drafts[:-1], drafts[-1]._replace(data=effect)]
+        if is_written:
+            heed_cap(services, row.tenant, effect, started_us=row.started_us)
+    return is_written
 
 
 async def append_if_idle(
