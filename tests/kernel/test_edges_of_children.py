@@ -303,9 +303,11 @@ def test_a_call_that_is_answered_counts_under_the_first_cap_set_behind_it(
     play(scenario())
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_first_cap_counts_what_is_used_while_it_is_set(tmp_path: Path, elsewhere: bool) -> None:
-    """Also what is in flight: 0.25 USD are spent in a moment of its own in each round."""
+@pytest.mark.parametrize(("elsewhere", "is_idle"), [(False, False), (True, False), (False, True)])
+def test_a_first_cap_counts_what_is_used_while_it_is_set(
+    tmp_path: Path, elsewhere: bool, is_idle: bool
+) -> None:
+    """Also what is in flight, and where nobody drives the run itself, but one below it."""
     seed = random.randrange(1 << 30)
     draw = random.Random(seed)
 
@@ -324,14 +326,27 @@ def test_a_first_cap_counts_what_is_used_while_it_is_set(tmp_path: Path, elsewhe
             kernel.run(name, on_wait="suspend") as top,
             kernel.run(f"{name}/c", parent=top, on_wait="suspend") as child,
         ):
+            if is_idle:
+                await child.wait_for("go")
             await asyncio.gather(*(work(run, n) for n, run in enumerate((top, top, child, child))))
+
+    async def only_below(kernel: Kernel, name: str) -> None:
+        with pytest.raises(RunSuspended):
+            await family(kernel, name)
+        await kernel.for_tenant().signal(f"{name}/c", "go")
+        async with kernel.run(f"{name}/c", on_wait="suspend") as child:
+            await child.wait_for("go")
+            await asyncio.gather(*(work(child, n) for n in range(4)))
 
     async def scenario() -> None:
         model = ScriptedModel(answer, price=Price(output=Decimal(100)))
         path = tmp_path / "s.db"
         with Kernel.open(path, models={"m": model}) as kernel, Kernel.open(path) as operator:
             for name in [f"top{number}" for number in range(6)]:
-                at_work = asyncio.ensure_future(family(kernel, name))
+                at_work = asyncio.ensure_future((only_below if is_idle else family)(kernel, name))
+                while len(model.requests) < 4:
+                    await asyncio.sleep(0)
+                model.requests.clear()
                 await asyncio.sleep(0.02 + draw.random() * 0.08)
                 desk = (operator if elsewhere else kernel).for_tenant()
                 await desk.limit(name, unit="usd", cap="0.25")

@@ -366,7 +366,7 @@ def draft_range(chat: str) -> tuple[str, str]:
 
 
 def check_nobody_writes(tx: Tx, tenant: str, chat: str) -> None:
-    """Check that no draft and no trial of an operation is at work: it may bring back words that are deleted.
+    """Check that no draft and no trial of an operation is at work: it may write down words that are deleted.
 
     Errors: `Conflict`.
     """
@@ -374,7 +374,7 @@ def check_nobody_writes(tx: Tx, tenant: str, chat: str) -> None:
     run = open_between(tx, tenant, *draft_range(chat)) or open_between(tx, tenant, *trials, like=f"%{TRIAL}%")
     if run is not None:
         raise ChatConflict(
-            f"chat {chat!r} is busy: run {run} has not ended, and was shown what is to be deleted",
+            f"chat {chat!r} is busy: run {run} has not ended, and may write of what is to be deleted",
             hint=f"Wait for it, or cancel it (`artelier cancel {run}`), and delete then.",
             run=run,
             busy=True,

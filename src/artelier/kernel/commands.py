@@ -1,7 +1,4 @@
-"""Commands that people and programs give a run, and the effect that each has on it: a pure function.
-
-`control_stream` records both.
-"""
+"""Commands to a run, and the effect that each has: a pure function. `control_stream` records both."""
 
 from __future__ import annotations
 
@@ -47,11 +44,11 @@ class CommandStanding:
     run_id: str
     status: str
     driven: bool
-    """Whether some process drives the run and will go on by itself."""
+    """True if some process drives the run, and will go on by itself."""
     open_approvals: frozenset[str]
     unresolved: frozenset[str]
     used: dict[str, int]
-    """What the run and its children have used, per unit, for a cap that is set late."""
+    """The use of the run and its children, per unit, for a cap that is set late."""
     failed: tuple[str, ...] = ()
     """Of a failed run: the steps whose failure ended it."""
     reason: str = ""
@@ -59,15 +56,15 @@ class CommandStanding:
     cycle: int = 0
     """Completed cycles of such a run."""
     stepping: bool = False
-    """Whether it goes on for one cycle only."""
+    """True if it goes on for one cycle only."""
     compensated: bool = False
-    """Of a failed run: whether something that it did was undone since."""
+    """True of a failed run if something that it did was undone since."""
     has_open_children: bool = False
-    """Of a run that has ended: whether children of it are at work again, which count in its limits."""
+    """True of a run that has ended if children of it, which count in its limits, are at work again."""
 
 
 def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> EventData:
-    """The effect of a command; a command that makes no sense now is refused with a code. Pure."""
+    """Return the effect of a command; one that makes no sense now is refused with a code. Pure."""
     verb, status, queued = command.verb, standing.status, not standing.driven
     refused = _refusal(standing, command)
     if refused:

@@ -110,10 +110,12 @@ async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Ev
 async def _write_cap(core: RunCore, writer: Actor, effect: ev.LimitSet, *, command: Event) -> None:
     """Record a cap that says all that was used before it, and have it hold in the runs at work here."""
     services, tenant = core.services, core.tenant.id
+    if effect.unit == "ms":  # counts nothing, and whoever asked for it looks at the time that is left
+        heed_cap(services, tenant, effect, started_us=core.started_us)
     with announce_cap(services, tenant, effect):
         while True:
             try:
-                await writer.commit(
+                seq = await writer.commit(
                     effect,
                     refusable=True,
                     guard=cap_guard(tenant, core.run_id, effect),
@@ -124,7 +126,7 @@ async def _write_cap(core: RunCore, writer: Actor, effect: ev.LimitSet, *, comma
             except UsedMeanwhile as error:
                 effect = msgspec.structs.replace(effect, used=error.facts["used"])
         heed_cap(services, tenant, effect, started_us=core.started_us)
-    _take_effect(core, effect, seq=0, by=command.actor)
+    _take_effect(core, effect, seq=seq, by=command.actor)
 
 
 def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
@@ -297,7 +299,9 @@ async def give_in_order(
     effects: list[EventData] = []
     for number in range(len(drafts)):
         effect = await _effect(services, tenant, run_id, first + number)
-        if isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
+        if isinstance(effect, ev.LimitSet):
+            await _caps_heeded(services, tenant, effect)
+        elif isinstance(effect, ev.RunCancelled | ev.RunPaused | ev.RunResumed):
             await _family_obeys(services, tenant, run_id)
         effects.append(effect)
     for effect in effects:
@@ -340,14 +344,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     if not drafts:
         return
     if isinstance(effect, ev.LimitSet):
-        with announce_cap(services, tenant, effect):
-            try:
-                guard = cap_guard(tenant, run_id, effect)
-                is_written = await append_if_idle(services, stream, drafts, head=head, guard=guard)
-            except UsedMeanwhile:  # runs below are at work: all is decided anew
-                return await apply_if_idle(services, tenant, run_id)
-            if is_written:
-                heed_cap(services, tenant, effect, started_us=row.started_us)
+        is_written = await _cap_if_idle(services, row, effect, drafts, head=head)
     else:
         is_written = await append_if_idle(services, stream, drafts, head=head, told=told)
     if not is_written:
@@ -355,6 +352,25 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     await _wake(services, told)
     if events[-1].seq > seen:
         await apply_if_idle(services, tenant, run_id)
+
+
+async def _cap_if_idle(
+    services: Services, row: RunRow, effect: ev.LimitSet, drafts: list[Draft], *, head: int
+) -> bool:
+    """Append drafts, of which a cap is the last, to an idle run. What is below it may be at work."""
+    with announce_cap(services, row.tenant, effect):
+        while True:
+            guard = cap_guard(row.tenant, row.run, effect)
+            stream = run_stream(row.tenant, row.run)
+            try:
+                is_written = await append_if_idle(services, stream, drafts, head=head, guard=guard)
+                break
+            except UsedMeanwhile as error:
+                effect = msgspec.structs.replace(effect, used=error.facts["used"])
+                drafts = [*drafts[:-1], drafts[-1]._replace(data=effect)]
+        if is_written:
+            heed_cap(services, row.tenant, effect, started_us=row.started_us)
+    return is_written
 
 
 async def append_if_idle(
@@ -412,6 +428,16 @@ async def return_held_money(services: Services, row: RunRow) -> list[EventData]:
         abandon(cast(ev.ModelRequested, one.request.decode()), key=one.step.key, capped=capped)
         for one in asked
     ]
+
+
+async def _caps_heeded(services: Services, tenant: str, effect: ev.LimitSet) -> None:
+    """Wait until runs at work here reserve under a cap that stands in the log: who set it goes on then."""
+    pair = (effect.scope, effect.unit)
+    while True:
+        active = tuple(services.active.values())
+        if not any(core.tenant.id == tenant and pair in core.pending_caps for core in active):
+            return
+        await asyncio.sleep(0.001)
 
 
 async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:

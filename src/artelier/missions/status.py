@@ -96,7 +96,10 @@ def reason_of(reason: str, run_status: str | None, run_reason: str | None) -> st
     return reason or (run_reason if run_status == "failed" and run_reason else "")
 
 
-GOAL_REASONS = {"failed": "tasks_failed", "blocked": "tasks_blocked"}
+TASKS_FAILED = "tasks_failed"
+"""The code with which a mission fails that has worked on all it could."""
+
+GOAL_REASONS = {"failed": TASKS_FAILED, "blocked": "tasks_blocked"}
 """Why a goal stands otherwise than its run has ended, as a code."""
 
 _REASONS = {

@@ -23,7 +23,7 @@ from artelier.kernel.export.writer import ABOUT, BESIDE, KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.missions import events as ev
-from artelier.missions.status import TaskStatus
+from artelier.missions.status import TASKS_FAILED, TaskStatus
 
 _json = msgspec.json.Encoder()
 
@@ -520,9 +520,6 @@ _SHARE_ITERATIONS = """
 
 DEPENDENCY_FAILED = "dependency_failed"
 """The reason of a task that is blocked by what it depends on."""
-
-TASKS_FAILED = "tasks_failed"
-"""The code with which a mission fails that has worked on all it could."""
 
 _WAITING = (
     "SELECT t.ended, t.blocked_by FROM task_status t"

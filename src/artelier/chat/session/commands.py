@@ -357,7 +357,7 @@ async def _give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command
 async def give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
     """Give a command and return its effect. `desk` is the kernel bound to the tenant.
 
-    Errors: those of the kernel's `commands.give`; `Conflict` for a `retry` of a turn of a chat.
+    Errors: those of the kernel's `control_stream.give`; `Conflict` for a `retry` of a turn of a chat.
     """
     given = Given(verb=verb, **command)
     return (await give_in_order(desk, run_id, [given], by=by))[0]

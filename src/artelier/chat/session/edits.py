@@ -354,7 +354,8 @@ class ChatDeletions(ChatEdits):
 
         The words go from the database, and so do records of runs that held them; what was made of them and
         is still needed is listed. The branch's state goes back to before the turn only if it was the newest.
-        Errors: `NotFound`; `Conflict` while a run is at work on it, or on what comes after it.
+        Errors: `NotFound`; `Conflict` while a run is at work on it or on what comes after it, and while a
+        draft of the chat, or an operation that is tried again, is.
         """
 
         async def choose() -> Choice:

@@ -120,13 +120,13 @@ class Session(ChatTurns):
         }
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
-        await session._begin_or_go_on(wished, greetings, is_new=bool(is_new))
+        await session._enter(wished, greetings, is_new=bool(is_new))
         if session_id is not None:
             await session._use(session_id)
         return session
 
-    async def _begin_or_go_on(self, wished: dict[str, Any], greetings: Any, *, is_new: bool) -> None:
-        """Make the chat, or take what is wished of one that exists. Errors: those of `open`."""
+    async def _enter(self, wished: dict[str, Any], greetings: Any, *, is_new: bool) -> None:
+        """Begin the chat, or go on with the one there is. Errors: those of `open`."""
         if not await self.exists():
             said = tuple(self._escape_placeholders(cs.checked_greetings(greetings)))
             await self._begin(wished, said, is_new=is_new)

@@ -38,10 +38,10 @@ from artelier.missions.queries import (
     standing_of,
 )
 from artelier.missions.reports import AddedTask
-from artelier.missions.status import TaskStatus
+from artelier.missions.status import TASKS_FAILED, TaskStatus
 from artelier.missions.task.loop_state import task_job
 from artelier.missions.task.task_runner import drive_task
-from artelier.missions.view import DEPENDENCY_FAILED, TASKS_FAILED
+from artelier.missions.view import DEPENDENCY_FAILED
 
 QUESTION = "Launch this plan?"
 LAUNCH = "launch"
