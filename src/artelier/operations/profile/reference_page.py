@@ -231,7 +231,7 @@ def _lines() -> Iterator[str]:
     for form in effect_forms():
         yield from _section(f"`{_tag(form, 'type')}`", form, level=3, skip=("type",))
     yield from _section("Retention", forms.Retention, level=3)
-    yield from _section("Block", forms.ReplyBlock, level=3)
+    yield from _section("ReplyBlock", forms.ReplyBlock, level=3)
     yield from ("## Kinds", "", *_paragraph(_KINDS))
     yield from _section("Params of every kind", forms.Params, level=3)
     for name in KINDS:
