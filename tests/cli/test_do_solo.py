@@ -260,7 +260,7 @@ def test_do_survives_a_provider_that_stumbles(shell: Shell, sales: str, provider
     ran = do(shell)
 
     assert (ran.code, ran.out) == (0, "South.\n")
-    assert "try 1 failed (provider_unavailable)" in ran.err
+    assert "try 1 of 4 failed (provider_unavailable); again in" in ran.err
 
 
 def test_do_that_fails_says_why_and_retry_with_resume_finishes_it(

@@ -92,7 +92,7 @@ def test_a_section_is_cut_to_its_own_limit_even_if_all_would_fit() -> None:
 
 
 def test_pinned_sections_are_never_cut_and_an_impossible_prompt_is_refused() -> None:
-    with pytest.raises(ContextTooLong, match="pinned"):
+    with pytest.raises(ContextTooLong, match="never cut"):
         assemble([Section(tag="rules", text="r" * 4000, pinned=True)], budget_tokens=100)
 
 

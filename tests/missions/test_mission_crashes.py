@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from artelier.agents import Worker
-from artelier.app import TenantKernel
-from tests.missions.mission_stage import FORK, GOAL, MISSION, Team, opened, ready, replayed, statuses
+from artelier.app import Kernel, TenantKernel
+from tests.kernel.crashes import Deaths
+from tests.kernel.stage import World
+from tests.missions.mission_stage import (
+    FORK,
+    GOAL,
+    MISSION,
+    Team,
+    opened,
+    ready,
+    replayed,
+    sales_of,
+    statuses,
+)
 from tests.missions.task_stage import play
+
+DEATHS_MAX = 400
 
 
 async def interrupted(desk: TenantKernel, *, at: int) -> bool:
@@ -45,6 +60,29 @@ def test_an_interrupted_mission_goes_on_where_it_stopped(tmp_path: Path, at: int
             assert all(one.version == 1 for one in artifacts)
             assert len({one.id for one in artifacts}) == len(artifacts)
             assert (await replayed(kernel, "acme")).status == "completed"
+
+    play(scenario())
+
+
+def test_a_mission_killed_at_any_point_leaves_no_run_open(tmp_path: Path) -> None:
+    """A process may die between the end of a task and that of its run: the mission lets it end, too."""
+    team = Team(FORK, *[FORK] * DEATHS_MAX)
+
+    async def driven(path: Path, **more: Any) -> set[tuple[str, str]]:
+        with Kernel.open(path, models={"m": team.model}, tools=[sales_of], environ={}, **more) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan(GOAL, mission_id=MISSION, model="m", auto_launch=True)
+            assert kernel.verify().findings == []
+            assert set(statuses(await desk.mission(MISSION)).values()) == {"done"}
+            return {(one["id"], one["status"]) for one in (await desk.runs())["items"]}
+
+    async def scenario() -> None:
+        deaths = Deaths(tmp_path / "s.db", World())
+        whole = await driven(tmp_path / "s.db", fault=deaths)
+        assert {status for _, status in whole} == {"completed"}
+        assert 20 < len(deaths.found) <= DEATHS_MAX
+        for death in deaths.found:
+            assert await driven(death.path) == whole, (death.number, death.point)
 
     play(scenario())
 

@@ -117,6 +117,7 @@ async def asked_of(client: httpx.AsyncClient, method: str, path: str, spec: Any)
         "words": CANARY,
         "run_id": "chat/r000001",
         "with": "chat/r000001",
+        "other": "w",
         "operation": "any",
         "kind": "chat",
     }

@@ -77,6 +77,13 @@ def test_one_command_covers_kernel_world_schedules_and_missions(
     assert any(call.startswith("world: ") for call in report["calls"])
 
 
+def test_a_run_that_was_paused_after_the_end_of_its_task_ends_with_its_mission(tmp_path: Path) -> None:
+    """The mission took the task's end for that of its run, which nobody drove any more."""
+    report = run_torture([162_826_510], jobs=1, directory=tmp_path)
+
+    assert report["failures"] == []
+
+
 def test_progress_is_told_per_seed(tried: tuple[dict[str, Any], list[str]]) -> None:
     _, lines = tried
 

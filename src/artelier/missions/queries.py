@@ -13,6 +13,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import ENDED, DueLook, TreeTotal, find_run, totals
+from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
 from artelier.missions.reports import AddedTask, JudgedOutput, TaskDetail, TaskIteration, TaskPage, TaskReport
@@ -342,6 +343,13 @@ class TaskStanding(NamedTuple):
     parent: str = ""
     alone: bool = False
     """Whether it is worked on without its mission."""
+
+    @property
+    def is_open(self) -> bool:
+        """True of a task whose run has begun and not ended, also if the task has: its process may have been
+        killed between the two.
+        """
+        return self.run_status is not None and self.run_status not in FINAL
 
 
 async def is_cancelled(desk: TenantScope, task: str) -> bool:

@@ -380,7 +380,7 @@ class World:
         """Hex; equal for equal histories up to a tick, whatever the world is called and wherever it is.
 
         `at` is a tick that has passed, by default the newest; what the host did until the next counts too.
-        Errors: `NotFound`; `InvalidRequest`; `CorruptStore` for content that was erased.
+        Errors: `NotFound`; `InvalidRequest`; `Erased`; `CorruptStore` for content that is gone.
         """
         return (await hash_world(self.host, self.id, at=at)).sha256
 
@@ -391,7 +391,7 @@ class World:
         `first` is the first event that differs, None if there is none up to the tick that both have passed:
         `{tick, between_ticks, kind, actor, a, b, differs}`. `first_tick` is the first one that is no deed of
         the host between ticks. `agents` holds what differs of each now: `balance`, `state`, `actions`,
-        `owned`, `versions`. Errors: `NotFound`; `CorruptStore`.
+        `owned`, `versions`. Errors: `NotFound`; `Erased`; `CorruptStore`.
         """
         found = await diff_worlds(WorldSide(self.host, self.id), WorldSide(other.host, other.id))
         return msgspec.to_builtins(found)
@@ -421,7 +421,7 @@ class World:
         """Write the world into one verifiable file: all that it is after its last tick, and the runs with
         its prompts. The file is complete or not there, and only its owner may read it.
 
-        Errors: `NotFound`; `CorruptStore` if what it needs is damaged or was erased; `StoreUnavailable`;
+        Errors: `NotFound`; `Erased`; `CorruptStore` if what it needs is damaged; `StoreUnavailable`;
         `Conflict` for agents whose operations have kept artifacts: their sessions do not travel.
         """
         return await export_world(self.host, self.id, path)

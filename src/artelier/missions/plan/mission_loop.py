@@ -19,7 +19,7 @@ from artelier.kernel.control_stream import heed_cap
 from artelier.kernel.events import LimitSet
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_reopened_after, used_below
-from artelier.kernel.run.context import RunCore, is_final
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.status import FINAL
 from artelier.ledger.queries import scope_limits
 from artelier.log import Blob
@@ -376,7 +376,8 @@ class MissionLoop:
         """Let the task's run come to its end. Errors: `RunSuspended` naming it, if it waits."""
         run, desk = self._run, self._desk
         await run.core.boundary()
-        if (await standing_of(desk, task.id)).status in ("cancelled", "done"):
+        found = await standing_of(desk, task.id)
+        if found.status in ("cancelled", "done") and not found.is_open:
             return  # nobody had begun with it, or a person has accepted what it made
         if await self._failed_before_reopening(task.id):
             with suppress(Conflict):
@@ -403,7 +404,7 @@ class MissionLoop:
             if suspended.run_id == run.id:
                 raise
         standing = await standing_of(desk, task.id)
-        if standing.run_status is None or not is_final(standing.run_status):
+        if standing.run_status is None or standing.is_open:
             status = standing.run_status or "pending"
             raise RunSuspended(task.id, status=status, reason=standing.run_reason)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.artifacts import account_of
 from artelier.artifacts.queries import heads
-from artelier.errors import CorruptStore, NotFound
+from artelier.errors import CorruptStore, Erased, Locked, NotFound
 from artelier.ledger.queries import balances_of
 from artelier.log import Event, Store, Stream, blob_name
 from artelier.money import SCRIP
@@ -61,8 +61,8 @@ async def hash_world(host: Host, world: str, *, at: int | None = None) -> WorldH
     """The hash of a world up to and including a tick, by default the newest.
 
     Cost: every event and content is read once; memory does not grow with the history.
-    Errors: `NotFound`; `InvalidRequest` for a tick that has not passed; `CorruptStore` for content that was
-    erased.
+    Errors: `NotFound`; `InvalidRequest` for a tick that has not passed; `Erased`; `CorruptStore` for content
+    that is gone.
     """
     tick = await tick_of(host, world, at)
     store = host.services.store
@@ -110,7 +110,7 @@ class Contents:
         self._known: dict[str, str] = {}
 
     async def digest(self, ref: str, *, event: Event | None = None) -> str:
-        """Hex. Errors: `CorruptStore` if the content is gone, naming the event that needs it."""
+        """Hex. Errors: `Erased`, or `CorruptStore` if the content is gone, naming the event that needs it."""
         known = self._known.get(ref)
         if known is None:
             known = sha256(await self.of(ref, event=event)).hexdigest()
@@ -120,16 +120,20 @@ class Contents:
         return known
 
     async def of(self, ref: str, *, event: Event | None = None) -> bytes:
-        """The content. Errors: `CorruptStore`."""
+        """The content. Errors: `Erased`; `CorruptStore` if it is gone otherwise."""
+        where = f"event {event.seq} of {event.stream.local}" if event else "this world"
         try:
             return await self.store.blob(self.tenant, blob_name(ref))
-        except NotFound:
-            where = f"event {event.seq} of {event.stream.local}" if event else "this world"
-            raise CorruptStore(
-                f"content that {where} needs is gone",
+        except Locked:
+            raise
+        except Erased:
+            raise Erased(
+                f"content that {where} needs was erased",
                 got=ref,
                 hint="A world of which something was erased has no hash, and cannot be carried.",
             ) from None
+        except NotFound:
+            raise CorruptStore(f"content that {where} needs is gone", got=ref) from None
 
 
 class NormalForm:
@@ -576,7 +580,7 @@ async def _load_texts(value: object, contents: Contents) -> object:
     if isinstance(value, str) and len(value) == 45 and value.startswith("b:"):
         try:
             text = (await contents.of(value)).decode(errors="replace")
-        except CorruptStore:
+        except (CorruptStore, Erased):
             return value
         return text if len(text) <= TEXT_CHARS_MAX else text[: TEXT_CHARS_MAX - 1] + "…"
     return value
