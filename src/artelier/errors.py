@@ -386,8 +386,11 @@ class Flow(Exception):
 class RunSuspended(Flow):
     """The run waits durably and this process does not wait with it: `run_id`, `status`, `reason`."""
 
-    def __init__(self, run_id: str, *, status: str, reason: str | None = None) -> None:
-        super().__init__(f"run {run_id} is {status}" + (f": {reason}" if reason else ""))
+    def __init__(
+        self, run_id: str, *, status: str, reason: str | None = None, detail: str | None = None
+    ) -> None:
+        why = f": {reason}" if reason else ""
+        super().__init__(f"run {run_id} is {status}{why}" + (f" ({detail})" if detail else ""))
         self.run_id = run_id
         self.status = status
         self.reason = reason

@@ -540,3 +540,14 @@ def test_a_tool_that_was_only_there_to_be_used_cannot_be_replaced(tmp_path: Path
                     await runs.fork("r", at=1, with_={old: old[0]})
 
     play(scenario())
+
+
+def test_a_ref_is_not_replaced_by_itself(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with _naming(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, _names_itself)
+            with pytest.raises(InvalidRequest, match="by itself changes nothing"):
+                await runs.fork("r", with_={"t1": "t1"})
+
+    play(scenario())

@@ -37,6 +37,11 @@ async def lost(run):
         await run.step_tool("pay", {"to": name}, key=name)
 
 
+async def broken(run):
+    await lost(run)
+    raise RuntimeError("no room left")
+
+
 async def first(run):
     await run.step_tool("pay", {"to": "ann"})
     await run.approve("go on?")
@@ -74,6 +79,22 @@ def test_compensate_undoes_a_failed_run_once_and_it_cannot_be_retried(shell: She
     refused = shell("retry", "trip")
     assert refused.code == 1 and "undone" in refused.err
     assert shell("verify").code == 0
+
+
+def test_show_says_how_to_undo_what_still_stands(shell: Shell) -> None:
+    (shell.folder / "trip.py").write_text(FLOW)
+    assert shell("run", "trip.py:broken", "--run-id", "trip").code == 1
+
+    assert shell("runs", "compensate", "trip", "--tools", "trip.py").code == 5
+    before = shell("runs", "show", "trip").err
+    shell("reconcile", "trip", "lost/undo", "--succeeded", "null")
+    between = shell("runs", "show", "trip").err
+    assert shell("runs", "compensate", "trip", "--tools", "trip.py").code == 0
+    after = shell("runs", "show", "trip").err
+
+    for still in (before, between):
+        assert "artelier runs compensate trip" in still and "start a new run" not in still
+    assert "start a new run" in after
 
 
 def test_tail_tells_what_was_undone_and_has_words_for_every_event(shell: Shell) -> None:

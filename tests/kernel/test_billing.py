@@ -123,6 +123,10 @@ def test_four_calls_that_the_program_cancels_are_billed(tmp_path: Path) -> None:
             estimates = [estimate_tokens(request.canonical()) for request in gate.requests]
             assert len(estimates) == 4
             assert (await assert_conserved(kernel, "acme"))["spent"] == sum(estimates)
+            steps = (await runs.cost("r"))["steps"]
+            assert [(one["cost_microusd"], one["estimated"]) for one in steps] == [
+                (estimate, True) for estimate in estimates
+            ]
             assert kernel.verify().ok
 
     play(scenario())
@@ -331,6 +335,8 @@ def test_a_call_whose_process_died_is_billed_when_it_is_asked_again(tmp_path: Pa
             assert reply["cost"] == 30
             found = await assert_conserved(kernel, "acme")
             assert found["spent"] == lost["cost"] + 30
+            (told,) = (await kernel.for_tenant(ACME).cost("r"))["steps"]
+            assert (told["cost_microusd"], told["estimated"]) == (found["spent"], True)
             assert kernel.verify().ok
 
     play(scenario())
@@ -352,7 +358,7 @@ def test_costs_of_a_run_say_what_is_an_estimate_and_what_is_suspicious(tmp_path:
             told = await runs.cost("r")
             first, second, third = told["steps"]
             attempt = (await bills(kernel))[0]["cost"]
-            assert (first["cost_microusd"], first["estimated"]) == (attempt + 30, False)
+            assert (first["cost_microusd"], first["estimated"]) == (attempt + 30, True)
             assert (second["cost_microusd"], second["estimated"]) == (4 * attempt, True)
             assert (third["cost_microusd"], third["suspicious"]) == (100_010, True)
             assert told["cost_microusd"] == sum(step["cost_microusd"] for step in told["steps"])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import subprocess
 import sys
+import warnings
+from importlib import import_module
 
 import artelier
 
@@ -41,6 +44,29 @@ def test_each_export_is_there_and_listed() -> None:
 
     assert missing == []
     assert set(artelier.__all__) <= set(dir(artelier))
+
+
+def test_what_every_package_exports_can_be_imported() -> None:
+    """Names loaded on demand, too: `artelier.tools` named a module that was not there any more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        missing = [
+            f"{module.name}.{name}"
+            for module in pkgutil.walk_packages(artelier.__path__, "artelier.")
+            if not module.name.endswith("__main__")
+            for name in getattr(import_module(module.name), "__all__", ())
+            if not _can_be_loaded(module.name, name)
+        ]
+
+    assert missing == []
+
+
+def _can_be_loaded(module: str, name: str) -> bool:
+    try:
+        getattr(import_module(module), name)
+    except (AttributeError, ImportError):
+        return False
+    return True
 
 
 def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:

@@ -126,13 +126,22 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
     if run["status"] == "failed":
         row = await run_row(kernel.services.store, run["tenant"], run["id"])
         if await has_undone_since_end(kernel.services.store, row.id):
-            return ["what it did has been undone, so it is not tried again: start a new run"]
+            return await _of_undone(call, kernel, run)
     if goal is not None and goal["reason"] in ("tasks_failed", "tasks_blocked"):
         return [
             *await _not_done(call, kernel, run),
             f"try what failed again: {call.command_line('retry', run['id'])}",
         ]
     return _advice(call, run, way)
+
+
+async def _of_undone(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
+    from artelier.kernel.tool_calls.compensation_plan import has_left_to_undo
+
+    if not await has_left_to_undo(kernel.services, run["tenant"], run["id"]):
+        return ["what it did has been undone, so it is not tried again: start a new run"]
+    again = call.command_line("runs", "compensate", run["id"])
+    return [f"not all that it did was undone, so it is not tried again; undo what still stands: {again}"]
 
 
 async def _not_done(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:

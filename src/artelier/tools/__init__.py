@@ -31,9 +31,9 @@ _HOMES = {
     "SkillCatalog": "skills",
     "SkillFolder": "skills",
     "SkillsIn": "skills",
-    "HttpRule": "http.rules",
+    "HttpRule": "http_rules",
     "ToolRegistry": "function",
-    "http_json_tool": "http.http_json",
+    "http_json_tool": "http_json",
     "workspace_tools": "built_in",
 }
 

@@ -133,7 +133,8 @@ def _show_run(call: CliCall, run: RunDetail, driver: str | None, goal: MissionDe
             ("tokens", f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"),
             ("cost", _cost_text(run)),
             ("goal", display.value_text(run["goal"])),
-            ("message", display.value_text(run["message"])),
+            # The command that an agent's message ends with is among the advice, if it still stands.
+            ("message", (display.value_text(run["message"]) or "").partition("; go on with: artelier ")[0]),
             ("result", display.result_text(run["result"])),
         ]
     )

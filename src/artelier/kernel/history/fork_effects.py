@@ -273,6 +273,10 @@ async def check_refs(
                 expected="an artifact, skill, memory block, tool or model of its history",
                 hint=f"`artelier runs steps {places[0].run_id}` and `artelier manifest show` name them.",
             )
+        if old == new and "@" not in old:  # a version by itself pins it
+            raise InvalidRequest(
+                "a fork that replaces a ref by itself changes nothing", got=old, expected="another ref"
+            )
         await _check_kind(services, tenant, old)
         if not await _exists(services, tenant, old, new, used):
             raise NotFound(f"there is no {new!r} to use in place of {old!r}")

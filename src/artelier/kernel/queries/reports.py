@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel import events as ev
-from artelier.kernel.events import BILLING, ToolRefused, ToolRequested, ToolUnresolved
+from artelier.kernel.events import BILLING, ToolRequested, ToolUnresolved
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import key_owner_of, lineage
 from artelier.kernel.queries.content import shown_fields, shown_json
@@ -26,7 +28,13 @@ from artelier.kernel.queries.runs import (
     runs_started,
     totals,
 )
-from artelier.kernel.queries.steps import find_outcome, open_approvals, run_steps, step_records
+from artelier.kernel.queries.steps import (
+    find_outcome,
+    has_failed_to_undo,
+    open_approvals,
+    run_steps,
+    step_records,
+)
 from artelier.kernel.run.services import Services
 from artelier.ledger.queries import PAGE_MAX, account_balance
 from artelier.log import Store, run_stream
@@ -129,7 +137,9 @@ class StepCost(TypedDict):
     """Of all its attempts."""
     price_known: bool
     estimated: bool
-    """True if tokens and cost are an estimate, since the provider did not say what was used."""
+    """True if tokens or cost of one of its attempts are an estimate, since the provider did not say what was
+    used.
+    """
     suspicious: bool
     """True if the provider claims more than ten times the tokens that the request allows."""
 
@@ -369,12 +379,9 @@ async def _errors_of_undoings(services: Services, tenant: str, run: int) -> dict
     for step, _, outcome in await step_records(services.store, run, "undo", status="completed"):
         if outcome is None:
             continue
-        fields = outcome.read(dict[str, Any])
-        is_error = (
-            outcome.kind == ToolRefused.KIND or fields.get("is_error") or fields.get("answer") == "failed"
-        )
-        if is_error:
-            told = (await shown_fields(services, tenant, fields.get("result"))).get("error")
+        if has_failed_to_undo(outcome):
+            result = outcome.read(dict[str, Any]).get("result")
+            told = (await shown_fields(services, tenant, result)).get("error")
             error = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
             found[step.key] = str(error.get("message") or error.get("code") or "failed")[:1_000]
     return found
@@ -427,24 +434,39 @@ async def _step_costs(store: Store, run: int, *, limit: int | None) -> list[Step
                 "input_tokens": fields.get("input_tokens", 0),
                 "cached_input_tokens": fields.get("cached_input_tokens", 0),
                 "output_tokens": fields.get("output_tokens", 0),
-                "cost_microusd": billed[key],  # all its attempts together
-                "estimated": fields.get("estimated", False),
-                "suspicious": fields.get("suspicious", False),
+                "cost_microusd": billed[key].cost,
+                "estimated": billed[key].is_estimated,
+                "suspicious": billed[key].is_suspicious,
                 "price_known": not fields.get("unpriced", False),
             }
         )
     return items
 
 
-async def _billed(store: Store, run: int) -> Counter[str]:
+@dataclass
+class _StepBill:
+    """All the attempts of one model step together, also those that were cut off or lost with a process."""
+
+    cost: int = 0
+    """Micro-dollars."""
+    is_estimated: bool = False
+    is_suspicious: bool = False
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        self.cost += event.get("cost", 0)
+        self.is_estimated |= event.get("estimated", False)
+        self.is_suspicious |= event.get("suspicious", False)
+
+
+async def _billed(store: Store, run: int) -> Mapping[str, _StepBill]:
     """Return what each step was billed. A step that was asked for again has bills before its request."""
-    billed = Counter[str]()
+    billed = defaultdict[str, _StepBill](_StepBill)
     after: int | None = 0
     while after is not None:
         page = await stream_events(store, run, *BILLING, after=after, limit=EVENTS_AT_ONCE)
         for event in page:
             bill = event.read(dict[str, Any])
-            billed[bill["key"]] += bill.get("cost", 0)
+            billed[bill["key"]].add(bill)
         after = page[-1].seq if len(page) == EVENTS_AT_ONCE else None
         await asyncio.sleep(0)
     return billed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from artelier.kernel.events import ToolRefused
 from artelier.kernel.queries.runs import ENDED
 from artelier.log import BlobRef, Store
 from artelier.log.queries import EventRow, events_at
@@ -149,6 +150,13 @@ async def find_outcome(store: Store, stream_id: int, key: str, *, upto: int) -> 
     if found is None or found.outcome is None or found.outcome.seq > upto:
         return None
     return found.outcome
+
+
+def has_failed_to_undo(outcome: EventRow) -> bool:
+    """Return True if the outcome of an undoing says that what it was to undo still stands."""
+    fields = outcome.read(dict[str, Any])
+    has_error = fields.get("is_error", False) or fields.get("answer") == "failed"
+    return has_error or outcome.kind == ToolRefused.KIND
 
 
 def _record(row: Sequence[object]) -> StepRecord:

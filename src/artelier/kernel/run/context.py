@@ -430,7 +430,8 @@ class RunCore(ToolBounds):
             f"step {key} of {self.run_id} asks for something else than was recorded",
             expected=expected or "the recorded request",
             got=got or f"a request that differs first in section {section!r}",
-            hint="Run the code that recorded it, or open the run with replay='fork_on_drift'.",
+            hint="Run the code that recorded it, or open the run with replay='fork_on_drift'. A run that"
+            f" has failed of it is reopened first: artelier retry {self.run_id}.",
             section=section,
             key=key,
         )
@@ -568,13 +569,18 @@ class RunCore(ToolBounds):
     async def exhaust(self, limit: ev.RunExhausted) -> NoReturn:
         """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""
         await self.writer.commit(limit)
-        raise self.suspend("budget_exhausted", limit.reason or f"{limit.unit} of {limit.scope}")
+        limited = f"{limit.unit} of {limit.scope}"
+        if limit.reason:
+            raise self.suspend("budget_exhausted", limit.reason, detail=limited)
+        raise self.suspend("budget_exhausted", limited)
 
-    def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended:
+    def suspend(
+        self, status: str, reason: str | None, *, run_id: str = "", detail: str | None = None
+    ) -> RunSuspended:
         """Return the error that ends this drive. `run_id`: of the child that waits, if there is one."""
         self.delivery.settle()  # what the code has cancelled before
         self.lifecycle.report(status)
-        self.suspended = RunSuspended(run_id or self.run_id, status=status, reason=reason)
+        self.suspended = RunSuspended(run_id or self.run_id, status=status, reason=reason, detail=detail)
         self.announce()  # waits beside it end too
         return self.suspended
 

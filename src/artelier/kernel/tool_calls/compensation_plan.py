@@ -15,10 +15,11 @@ from artelier.kernel.history.fork_lineage import dispatcher_of, key_of, lineage
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow, children_of, run_row
-from artelier.kernel.queries.steps import find_record, newest_outcome, step_records
+from artelier.kernel.queries.steps import find_record, has_failed_to_undo, newest_outcome, step_records
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.status import DRIFTED, FINAL
+from artelier.log.queries import stream_events
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, PerCallTool, Reversible, Risk, ToolContext, ToolPort, for_call
 
@@ -83,6 +84,22 @@ class _RecordedToolStep(msgspec.Struct, kw_only=True):
     request: ev.ToolRequested
     result: str | None
     is_error: bool
+
+
+async def has_left_to_undo(services: Services, tenant: str, run_id: str) -> bool:
+    """Return True if some of what was to be undone last still stands: it has failed, or was not reached."""
+    row = await run_row(services.store, tenant, run_id)
+    planned = await stream_events(services.store, row.id, ev.CompensationPlanned.KIND, newest=1)
+    if not planned:
+        return False
+    event = planned[0].read(ev.CompensationPlanned)
+    plan = msgspec.convert(await blob_json(services, tenant, event.plan), UndoPlan)
+    for item in plan.items:
+        key = f"{event.key}/{item.child}" if item.child else item.undo
+        found = await find_record(services.store, row.id, key)
+        if found is None or found.outcome is None or has_failed_to_undo(found.outcome):
+            return True
+    return False
 
 
 async def plan_compensation(
