@@ -81,8 +81,10 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
 async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     recorded = await core.find_recorded(key, "tool")
     if recorded is not None and recorded.status == "completed":
-        if isinstance(recorded.request, ev.ToolRequested) and recorded.request.side_effect:
-            core.delivery.effects.note_effect(key)
+        if isinstance(recorded.request, ev.ToolRequested):
+            tool = core.tools.get(ask.name)
+            if recorded.request.side_effect or (tool is not None and tool.side_effect):
+                core.delivery.effects.note_effect(key, is_once=recorded.request.side_effect)
         result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
         return result if telemetry is None else tool_outcome.trace_replay(telemetry, core, result)
@@ -151,7 +153,10 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
             return await _settle_found(core, None, {}, ask, recorded, code=error.code)
         return refuse(core, ask, key, error)
     if recorded is not None:
-        core.delivery.dispatches(key, tool)
+        is_once = tool.side_effect and not tool.idempotent
+        if isinstance(request, ev.ToolRequested) and request.side_effect:
+            is_once = True  # whatever the tool says of itself by now
+        core.delivery.dispatches(key, tool, is_once=is_once)
         return await _again(core, tool, arguments, ask, recorded)
     asked: BlobRef | None = None
     blobs: list[Blob] = []
@@ -213,7 +218,7 @@ async def _request(
         else:
             core.writer.note(requested, blobs)
             core.writer.flush()
-        core.delivery.dispatches(requested.key, tool)
+        core.delivery.dispatches(requested.key, tool, is_once=requested.side_effect)
         core.services.at("tool.requested")
         return await _dispatch(core, tool, arguments, ask, requested.key)
 
