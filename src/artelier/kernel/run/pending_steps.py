@@ -149,6 +149,13 @@ class Effects:
             if before is not None and task.cancelling() > before:
                 raise asyncio.CancelledError
 
+    def give_up(self, key: str) -> None:
+        """Note that the code has cancelled a call of which it is not known what it did: it is no outcome, and
+        code that goes on without an answer gets no further step.
+        """
+        self.note_effect(key)
+        self.unsettled.append(key)
+
     def came_through(self, task: asyncio.Task[Any]) -> bool:
         """Return True if a task that was cancelled has ended with a result all the same: it was given what
         its side effect did, and took no step after that.
@@ -200,10 +207,15 @@ class Effects:
         task = asyncio.current_task()
         if task is None or self._owed.pop(task, None) is None:
             return False
+        self.take_back(key)
+        return True
+
+    def take_back(self, key: str) -> None:
+        """Note that a call is known not to have happened, so that its cancellation is an outcome."""
         if (step := self._delivery.steps.get(key)) is not None:
             step.is_effect = False
-            self.acted.discard(task)
-        return True
+            if step.task is not None:
+                self.acted.discard(step.task)
 
     def _owe(self) -> None:
         task = asyncio.current_task()

@@ -88,7 +88,12 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
         result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
         return result if telemetry is None else tool_outcome.trace_replay(telemetry, core, result)
-    await core.boundary()
+    try:
+        await core.boundary()
+    except asyncio.CancelledError:
+        if recorded is not None and _may_have_happened(recorded):
+            core.delivery.effects.give_up(key)
+        raise
     if recorded is not None:
         request = recorded.request
         if recorded.inherited and isinstance(request, ev.ToolRequested) and request.side_effect:
@@ -96,6 +101,13 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
                 return done
         recorded = _taken_over(core, recorded)
     return await _live(core, ask, key, recorded)
+
+
+def _may_have_happened(recorded: Recorded) -> bool:
+    """Return True if the log has a side effect that must not be repeated, and not what it did."""
+    request = recorded.request
+    is_once = isinstance(request, ev.ToolRequested) and request.side_effect
+    return is_once and not recorded.untouched and recorded.status in ("requested", "unknown")
 
 
 async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
@@ -379,7 +391,7 @@ async def _settle_unknown(
         if key in core.deciding:
             return await _settled_by_person(core, tool, arguments, ask, key)
     except asyncio.CancelledError:
-        effects.unsettled.append(key)  # code that goes on without an answer gets no further step
+        effects.give_up(key)
         if said is None:
             core.writer.note(ev.ToolUnresolved(key=key, code=code))
             core.writer.flush()
@@ -570,5 +582,7 @@ async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
         if ours:
             raise suspended
     if not ours:
+        if once:  # in a question before which it has done nothing
+            core.delivery.effects.take_back(key)
         raise asyncio.CancelledError
     await core.boundary()
