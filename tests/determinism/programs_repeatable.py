@@ -8,11 +8,7 @@ from typing import Any
 
 from artelier import Run
 from tests.determinism.harness import Outside
-from tests.determinism.programs import ask, compute, first, look, program, spawn
-
-
-async def put(run: Run, what: str) -> str:
-    return (await run.step_tool("put", {"what": what}, key=f"put {what}")).value
+from tests.determinism.programs import ask, compute, first, look, program, put, spawn
 
 
 @program
