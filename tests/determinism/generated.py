@@ -13,7 +13,7 @@ from typing import Any
 
 from artelier import ModelResult, Run
 from tests.determinism.harness import Outside
-from tests.determinism.programs import compute, look
+from tests.determinism.programs import compute, look, put
 from tests.kernel.stage import user
 
 LEAVES = ("model", "model", "model", "tool", "compute", "sync", "bad", "stream", "nap", "plain")
@@ -98,7 +98,9 @@ class Performer:
         return (await self.run.step_model(model="m", messages=[user(text)], key=node.path)).text
 
     async def _tool(self, node: Node) -> str:
-        return await look(self.run, node.path)
+        # Drawn from the path, so that the trees of earlier seeds stay what they were.
+        call = put if sum(node.path.encode()) % 2 else look
+        return await call(self.run, node.path)
 
     async def _compute(self, node: Node) -> str:
         return await compute(self.run, self.out, node.path)

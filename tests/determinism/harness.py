@@ -93,7 +93,14 @@ def _tools(outside: Outside) -> list[Any]:
             raise ValueError(at)
         return f"seen {at}"
 
-    return [look]
+    @tool(side_effect=True, idempotent=True)
+    async def put(what: str) -> str:
+        """Put something where a second time changes nothing."""
+        outside.calls.append(f"tool {what}")
+        await outside.delay()
+        return f"put {what}"
+
+    return [look, put]
 
 
 Program = Callable[[Run, Outside], Awaitable[Any]]

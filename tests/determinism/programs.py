@@ -37,6 +37,10 @@ async def look(run: Run, at: str) -> str:
     return (await run.step_tool("look", {"at": at}, key=f"look {at}")).value
 
 
+async def put(run: Run, what: str) -> str:
+    return (await run.step_tool("put", {"what": what}, key=f"put {what}")).value
+
+
 async def read(run: Run, text: str, *, upto: int = 100, into: list[str] | None = None) -> list[str]:
     """The first so many pieces of a stream."""
     got = [] if into is None else into

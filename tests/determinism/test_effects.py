@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, ModelReply, ModelRequest, Run, happened, not_happened, tool, unsure
+from artelier import Kernel, ModelReply, ModelRequest, Run, ToolContext, happened, not_happened, tool, unsure
 from artelier.ports.model import Delta, Usage
 from artelier.testing import ManualClock
 from tests.determinism.programs import ask
@@ -396,4 +396,60 @@ def test_of_two_streams_that_are_begun_one_is_left_on_replay_as_it_was(tmp_path:
             assert await drive(runs, code) == "completed"
             assert (await runs.replay("r", code)).result == await result_of(runs)
 
+    play(scenario())
+
+
+def test_code_whose_time_is_up_while_its_run_is_paused_does_not_pay_again(tmp_path: Path) -> None:
+    """The payment was interrupted with its drive, and the next drive has not come to ask about it."""
+
+    async def scenario() -> None:
+        bank = Bank(unsure)
+        bank.answers.set()
+        with open_kernel(tmp_path, tools=bank.tools(), clock=ManualClock(start_us=LATE)) as kernel:
+            driving = asyncio.ensure_future(drive(kernel.for_tenant(), _timeout))
+            await bank.entered.wait()
+            driving.cancel()
+            await asyncio.wait([driving])
+        with _again(tmp_path, bank) as kernel:
+            runs = kernel.for_tenant()
+            await runs.pause("r")
+            driving = asyncio.ensure_future(drive(runs, _timeout))
+            while not (await runs.steps("r"))[-1]["key"].endswith(".timeout"):
+                await asyncio.sleep(0)
+            await runs.resume("r")
+            assert await driving == "unknown_outcome"
+            await runs.reconcile("r", "bank", succeeded="by bank")
+            assert await drive(runs, _timeout) == "completed"
+            assert await result_of(runs) == "by bank"
+            assert (await runs.replay("r", _timeout)).result == "by bank"
+        assert bank.paid == ["bank"]
+
+    play(scenario())
+
+
+def test_a_payment_that_is_cut_off_in_its_question_has_not_happened(tmp_path: Path) -> None:
+    """Nothing was recorded: a replay came to a step that it could not take."""
+
+    async def code(run: Run) -> Any:
+        paying = asyncio.ensure_future(run.step_tool("pay", key="pay"))
+        await asked.wait()
+        paying.cancel()
+        await asyncio.wait([paying])
+        return [paying.cancelled(), await ask(run, "after")]
+
+    @tool(side_effect=True)
+    async def pay(ctx: ToolContext) -> str:
+        """Ask, then pay."""
+        asked.set()
+        await ctx.ask("pay?", before_acting=True)
+        return "paid"
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "completed"
+            assert [step["status"] for step in await runs.steps("r") if step["key"] == "pay"] == ["cancelled"]
+            assert (await runs.replay("r", code)).result == await result_of(runs)
+
+    asked = asyncio.Event()
     play(scenario())

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from artelier_lab.torture.virtual import VirtualLoop
-from tests.determinism import programs_races
+from tests.determinism import programs_races, programs_repeatable
 from tests.determinism.harness import Outside, drive, live_through, opened, virtually
 from tests.determinism.programs import EXCLUDED, PROGRAMS
 from tests.determinism.programs_ends import CHECKS
 
-assert programs_races  # it adds its programs
+assert programs_races and programs_repeatable  # they add their programs
 NAMES = sorted(PROGRAMS)
 GUIDE = Path(__file__).parents[2] / "docs/guides/asyncio.md"
 

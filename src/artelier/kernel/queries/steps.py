@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from artelier.kernel.events import ToolRefused
+from artelier.kernel.events import ToolCompleted, ToolRefused
 from artelier.kernel.queries.runs import ENDED
 from artelier.log import BlobRef, Store
-from artelier.log.queries import EventRow, events_at
+from artelier.log.queries import EventRow, events_at, stream_events
 
 
 class StepRow(NamedTuple):
@@ -194,6 +194,14 @@ async def entries_into(store: Store, stream_id: int, key: str) -> list[EventRow]
         (key, stream_id),
     )
     return [EventRow(*row) for row in rows]
+
+
+async def completion_before(store: Store, stream_id: int, step: StepRow) -> EventRow | None:
+    """Return the completion of a tool step that its code has cut off all the same."""
+    done = await stream_events(
+        store, stream_id, ToolCompleted.KIND, after=step.requested, upto=step.completed
+    )
+    return next((row for row in reversed(done) if row.read(ToolCompleted).key == step.key), None)
 
 
 async def newest_outcome(store: Store, stream_id: int) -> int:

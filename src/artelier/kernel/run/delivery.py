@@ -196,10 +196,13 @@ class Delivery:
             timer.cancel()
         self._announce()
 
-    def dispatches(self, key: str, tool: ToolPort) -> None:
-        """A tool step is about to call its tool: from here on, a side effect may have happened."""
-        if tool.side_effect:
-            self.effects.note_effect(key)
+    def dispatches(self, key: str, tool: ToolPort, *, is_once: bool) -> None:
+        """A tool step is about to call its tool: from here on, a side effect may have happened.
+
+        `is_once`: it must not be repeated unasked.
+        """
+        if is_once or tool.side_effect:
+            self.effects.note_effect(key, is_once=is_once)
 
     def costs(self, key: str, cost: int) -> None:
         """A call that was cut off was billed."""

@@ -1,8 +1,8 @@
 """Steps that the code of a run waits for, its timeouts, and its side effects at work.
 
-Code that cancels a payment and pays in another way would pay twice. So a side effect never ends as
-cancelled: its outcome is given to the code and the cancellation comes with the next step; or, while nobody
-knows it, the run stops.
+Code that cancels a payment and pays in another way would pay twice. So a side effect that must not be
+repeated never ends as cancelled: its outcome is given to the code and the cancellation comes with the next
+step; or, while nobody knows it, the run stops.
 
 A run's calls inside a model or a tool: what cuts them, and the drain before a process ends.
 """
@@ -60,7 +60,7 @@ class AtWork:
     is_held: bool = False
     """Whether the outcome of a computed step says so."""
     is_effect: bool = False
-    """Whether it has dispatched a side effect: then cancelling it settles nothing."""
+    """Whether it has dispatched a side effect that must not be repeated: cancelling it settles nothing."""
     name: str = ""
     came: Callable[[], tuple[BlobRef | None, list[Blob]]] | None = None
     """Keeps what came of it before it was cancelled."""
@@ -149,6 +149,13 @@ class Effects:
             if before is not None and task.cancelling() > before:
                 raise asyncio.CancelledError
 
+    def give_up(self, key: str) -> None:
+        """Note that the code has cancelled a call of which it is not known what it did: it is no outcome, and
+        code that goes on without an answer gets no further step.
+        """
+        self.note_effect(key)
+        self.unsettled.append(key)
+
     def came_through(self, task: asyncio.Task[Any]) -> bool:
         """Return True if a task that was cancelled has ended with a result all the same: it was given what
         its side effect did, and took no step after that.
@@ -157,12 +164,14 @@ class Effects:
             return False
         return task.exception() is None
 
-    def note_effect(self, key: str) -> None:
-        """Note that a side effect may have happened: it was dispatched, or has a recorded outcome, which is
-        given to the code whatever it cancels.
+    def note_effect(self, key: str, *, is_once: bool = True) -> None:
+        """Note that a side effect may have happened: it was dispatched, or has a recorded outcome.
+
+        `is_once`: it must not be repeated unasked, so its outcome is given to the code whatever that cancels.
+        One that may be repeated ends as cancelled, as what only reads does.
         """
         if (step := self._delivery.steps.get(key)) is not None:
-            step.is_effect = True
+            step.is_effect = step.is_effect or is_once
             if step.task is not None:
                 self.acted.add(step.task)
 
@@ -198,10 +207,15 @@ class Effects:
         task = asyncio.current_task()
         if task is None or self._owed.pop(task, None) is None:
             return False
+        self.take_back(key)
+        return True
+
+    def take_back(self, key: str) -> None:
+        """Note that a call is known not to have happened, so that its cancellation is an outcome."""
         if (step := self._delivery.steps.get(key)) is not None:
             step.is_effect = False
-            self.acted.discard(task)
-        return True
+            if step.task is not None:
+                self.acted.discard(step.task)
 
     def _owe(self) -> None:
         task = asyncio.current_task()

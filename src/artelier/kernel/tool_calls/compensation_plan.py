@@ -15,7 +15,13 @@ from artelier.kernel.history.fork_lineage import dispatcher_of, key_of, lineage
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow, children_of, run_row
-from artelier.kernel.queries.steps import find_record, has_failed_to_undo, newest_outcome, step_records
+from artelier.kernel.queries.steps import (
+    completion_before,
+    find_record,
+    has_failed_to_undo,
+    newest_outcome,
+    step_records,
+)
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.status import DRIFTED, FINAL
@@ -210,6 +216,9 @@ async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
         if not isinstance(request, ev.ToolRequested):
             continue
         end = None if outcome is None else outcome.decode()
+        status = step.status
+        if isinstance(end, ev.Cut) and (done := await completion_before(services.store, stream, step)):
+            end, outcome, status = done.decode(), done, "completed"
         if isinstance(end, ev.ToolCompleted) and end.recorded is not None:
             continue  # the origin did it, and whether it is undone is decided there
         is_error = isinstance(end, ev.ToolRefused)
@@ -222,7 +231,7 @@ async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
             _RecordedToolStep(
                 stream=stream,
                 key=step.key,
-                status=step.status,
+                status=status,
                 position=asked.position if outcome is None else outcome.position,
                 request=request,
                 result=result,
@@ -263,8 +272,10 @@ def _stays(call: _RecordedToolStep, tool: ToolPort | None) -> str | None:
     acts = call.request.side_effect or (tool is not None and tool.side_effect)
     if not acts or call.is_error:
         return ""
+    if call.status in ("cancelled", "timed_out") and call.request.side_effect:
+        return ""  # what must not be repeated ends so only when it is known not to have happened
     if call.status != "completed":
-        return "unknown_outcome" if call.request.side_effect else ""
+        return "unknown_outcome"
     if tool is None:
         return "no_tool"
     return None if compensate_of(tool) is not None else "no_compensate"

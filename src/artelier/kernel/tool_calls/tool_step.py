@@ -81,12 +81,19 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
 async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     recorded = await core.find_recorded(key, "tool")
     if recorded is not None and recorded.status == "completed":
-        if isinstance(recorded.request, ev.ToolRequested) and recorded.request.side_effect:
-            core.delivery.effects.note_effect(key)
+        if isinstance(recorded.request, ev.ToolRequested):
+            tool = core.tools.get(ask.name)
+            if recorded.request.side_effect or (tool is not None and tool.side_effect):
+                core.delivery.effects.note_effect(key, is_once=recorded.request.side_effect)
         result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
         return result if telemetry is None else tool_outcome.trace_replay(telemetry, core, result)
-    await core.boundary()
+    try:
+        await core.boundary()
+    except asyncio.CancelledError:
+        if recorded is not None and _may_have_happened(recorded):
+            core.delivery.effects.give_up(key)
+        raise
     if recorded is not None:
         request = recorded.request
         if recorded.inherited and isinstance(request, ev.ToolRequested) and request.side_effect:
@@ -94,6 +101,13 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
                 return done
         recorded = _taken_over(core, recorded)
     return await _live(core, ask, key, recorded)
+
+
+def _may_have_happened(recorded: Recorded) -> bool:
+    """Return True if the log has a side effect that must not be repeated, and not what it did."""
+    request = recorded.request
+    is_once = isinstance(request, ev.ToolRequested) and request.side_effect
+    return is_once and not recorded.untouched and recorded.status in ("requested", "unknown")
 
 
 async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
@@ -151,7 +165,10 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
             return await _settle_found(core, None, {}, ask, recorded, code=error.code)
         return refuse(core, ask, key, error)
     if recorded is not None:
-        core.delivery.dispatches(key, tool)
+        is_once = tool.side_effect and not tool.idempotent
+        if isinstance(request, ev.ToolRequested) and request.side_effect:
+            is_once = True  # whatever the tool says of itself by now
+        core.delivery.dispatches(key, tool, is_once=is_once)
         return await _again(core, tool, arguments, ask, recorded)
     asked: BlobRef | None = None
     blobs: list[Blob] = []
@@ -213,7 +230,7 @@ async def _request(
         else:
             core.writer.note(requested, blobs)
             core.writer.flush()
-        core.delivery.dispatches(requested.key, tool)
+        core.delivery.dispatches(requested.key, tool, is_once=requested.side_effect)
         core.services.at("tool.requested")
         return await _dispatch(core, tool, arguments, ask, requested.key)
 
@@ -374,7 +391,7 @@ async def _settle_unknown(
         if key in core.deciding:
             return await _settled_by_person(core, tool, arguments, ask, key)
     except asyncio.CancelledError:
-        effects.unsettled.append(key)  # code that goes on without an answer gets no further step
+        effects.give_up(key)
         if said is None:
             core.writer.note(ev.ToolUnresolved(key=key, code=code))
             core.writer.flush()
@@ -565,5 +582,7 @@ async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
         if ours:
             raise suspended
     if not ours:
+        if once:  # in a question before which it has done nothing
+            core.delivery.effects.take_back(key)
         raise asyncio.CancelledError
     await core.boundary()
