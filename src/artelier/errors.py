@@ -328,6 +328,13 @@ class ToolFailed(External):
     audience = "agent"
 
 
+class ToolResultInvalid(External):
+    """A tool ran, but its result is not JSON data: the result is lost, its effects are not."""
+
+    code = "tool_result_invalid"
+    audience = "programmer"
+
+
 class OfflineCannot(External):
     """The offline model cannot do this with certainty; the reason is the message."""
 

@@ -198,15 +198,19 @@ def test_results_that_are_no_json_are_recorded_errors_of_tools_that_ran(tmp_path
         """Raw."""
         return {"when": math.nan}
 
-    async def code(run: Run) -> list[str]:
-        return [(await _error(run, name, {}))[0] for name in ("charge", "raw")]
+    async def code(run: Run) -> list[tuple[str, str]]:
+        return [await _error(run, name, {}) for name in ("charge", "raw")]
 
     async def scenario() -> None:
         with open_kernel(tmp_path, tools=[charge, raw]) as kernel:
             runs = kernel.for_tenant()
             assert await drive(runs, code) == "completed"
-            assert await result_of(runs) == ["tool_result_invalid"] * 2
+            (code_1, said), (code_2, read) = await result_of(runs)
+            assert code_1 == code_2 == "tool_result_invalid"
+            assert "what it did stands" in said and "stands" not in read
             assert await drive(runs, code) == "completed"
+            undone = await runs.compensate("r")
+            assert (undone.undone, undone.not_undone) == ((), ("1",))
 
     play(scenario())
     assert done == ["charged"]

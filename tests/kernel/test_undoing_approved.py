@@ -45,6 +45,38 @@ async def sending(run: Run) -> list[str]:
     return list((await run.compensate()).undone)
 
 
+@pytest.mark.parametrize("is_denied", [False, True])
+def test_a_question_holds_in_a_process_without_the_policy_that_asked_it(
+    tmp_path: Path, is_denied: bool
+) -> None:
+    """Whoever drove a run without the policy made the call, and undid it, whatever a person said."""
+    world = World()
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=bank(world), policy=ASKS) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, sending, on_wait="suspend") == "waiting_approval"
+        with open_kernel(tmp_path, tools=bank(world)) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, sending, on_wait="suspend") == "waiting_approval"
+            assert world.done == []
+        with open_kernel(tmp_path, tools=bank(world), policy=ASKS) as kernel:
+            runs = kernel.for_tenant()
+            await runs.approve("r")
+            assert await drive(runs, sending, on_wait="suspend") == "waiting_approval"
+        with open_kernel(tmp_path, tools=bank(world)) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, sending, on_wait="suspend") == "waiting_approval"
+            assert world.done == ["send ann 900"]
+            await runs.approve("r", deny=is_denied)
+            ended = await drive(runs, sending, on_wait="suspend")
+            assert (ended == "completed") is not is_denied
+            assert world.done[1:] == ([] if is_denied else ["undo ann 900 900"])
+            assert kernel.verify().findings == []
+
+    play(scenario())
+
+
 def test_a_call_that_a_person_changed_is_undone_as_it_was_made(tmp_path: Path) -> None:
     world = World()
 

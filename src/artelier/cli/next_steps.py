@@ -128,10 +128,10 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
         if await has_undone_since_end(kernel.services.store, row.id):
             return await _of_undone(call, kernel, run)
     if goal is not None and goal["reason"] in ("tasks_failed", "tasks_blocked"):
-        return [
-            *await _not_done(call, kernel, run),
-            f"try what failed again: {call.command_line('retry', run['id'])}",
-        ]
+        why = await _not_done(call, kernel, run)
+        if "once more: `artelier tasks retry" in (goal["message"] or ""):  # a retry of the goal leaves them
+            return why
+        return [*why, f"try what failed again: {call.command_line('retry', run['id'])}"]
     return _advice(call, run, way)
 
 

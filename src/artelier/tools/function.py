@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
-from artelier.errors import External, InvalidConfig, InvalidRequest, NotFound
+from artelier.errors import InvalidConfig, InvalidRequest, NotFound, ToolResultInvalid
 from artelier.plugins import TOOLS, PluginPoint
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Happened, ProbeAnswer, Risk, ToolContext, ToolPort
@@ -131,13 +131,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider accepts as a function's name."""
 
 _threads = DaemonThreads()
-
-
-class ToolResultInvalid(External):
-    """A tool ran, but its result is not JSON data: the result is lost, its effects are not."""
-
-    code = "tool_result_invalid"
-    audience = "programmer"
 
 
 class Tool(Generic[P, R_co]):

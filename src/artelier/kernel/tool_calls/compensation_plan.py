@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import Conflict, Erased, NotFound
+from artelier.errors import Conflict, Erased, NotFound, ToolResultInvalid
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import dispatcher_of, key_of, lineage
 from artelier.kernel.pii_scrubber import wants_values
-from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.content import blob_json, shown_fields
 from artelier.kernel.queries.runs import RunRow, children_of, run_row
 from artelier.kernel.queries.steps import (
     completion_before,
@@ -60,7 +60,9 @@ class KeptEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     tool: str
     why: str
-    """`no_compensate`, `no_tool`, `unknown_outcome`, or `erased`: nobody knows any more what it was."""
+    """`no_compensate`, `no_tool`, `unknown_outcome`, `result_lost`: it gave what is no JSON, and its
+    undoing would need that; or `erased`: nobody knows any more what it was.
+    """
     run: str = ""
     """The run that has it, if it is another one; with those between, `child:grandchild`."""
 
@@ -90,6 +92,8 @@ class _RecordedToolStep(msgspec.Struct, kw_only=True):
     request: ev.ToolRequested
     result: str | None
     is_error: bool
+    is_result_lost: bool = False
+    """Whether it has acted, and only its result is an error."""
 
 
 async def has_left_to_undo(services: Services, tenant: str, run_id: str) -> bool:
@@ -130,7 +134,7 @@ async def plan_compensation(
         since = await position_of(services, tenant, run_id, upto)
     calls: list[_RecordedToolStep] = []
     for stream in runs:
-        calls += await _calls(services, stream)
+        calls += await _calls(services, tenant, stream)
     attempts = _attempts(calls, runs)
     taken = {call.key for call in calls if call.stream == row.id}
     found: list[tuple[int, UndoItem]] = []
@@ -204,7 +208,7 @@ async def position_of(services: Services, tenant: str, run_id: str, key: str) ->
     raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
 
 
-async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
+async def _calls(services: Services, tenant: str, stream: int) -> list[_RecordedToolStep]:
     """All tool steps of a run that were entered."""
     found: list[_RecordedToolStep] = []
     for step, asked, outcome in await step_records(services.store, stream, "tool", "undo"):
@@ -236,9 +240,18 @@ async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
                 request=request,
                 result=result,
                 is_error=is_error,
+                is_result_lost=is_error and await _is_result_lost(services, tenant, end),
             )
         )
     return found
+
+
+async def _is_result_lost(services: Services, tenant: str, end: object) -> bool:
+    """Return True for a call that has returned, with a result that could not be recorded."""
+    if not isinstance(end, ev.ToolCompleted):
+        return False
+    error = (await shown_fields(services, tenant, end.result)).get("error")
+    return isinstance(error, dict) and cast("dict[str, Any]", error).get("code") == ToolResultInvalid.code
 
 
 def _attempts(
@@ -271,7 +284,7 @@ def _stays(call: _RecordedToolStep, tool: ToolPort | None) -> str | None:
     """Return why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
     acts = call.request.side_effect or (tool is not None and tool.side_effect)
     if not acts or call.is_error:
-        return ""
+        return "result_lost" if acts and call.is_result_lost else ""
     if call.status in ("cancelled", "timed_out") and call.request.side_effect:
         return ""  # what must not be repeated ends so only when it is known not to have happened
     if call.status != "completed":
@@ -360,7 +373,7 @@ async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | Non
     tool = core.tools.get(request.name)
     undo = compensate_of(tool) if tool is not None else None
     row = await run_row(core.services.store, core.tenant.id, request.undoes_in or core.run_id)
-    for call in await _calls(core.services, row.id):
+    for call in await _calls(core.services, core.tenant.id, row.id):
         if tool is not None and undo is not None and call.key == request.undoes:
             result = await core.load_json(call.result)
             if core.pii is not None and wants_values(tool.grant or ""):
@@ -376,7 +389,7 @@ async def undone_since(services: Services, tenant: str, run_id: str, since: int)
     row = await run_row(services.store, tenant, run_id)
     found = [
         (call.position, call.request.undoes)
-        for call in await _calls(services, row.id)
+        for call in await _calls(services, tenant, row.id)
         if call.request.undoes and _has_undone(call) and call.position > since
     ]
     for child in [one.run for one in await children_of(services.store, tenant, run_id)]:

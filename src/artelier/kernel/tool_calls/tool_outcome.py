@@ -20,10 +20,10 @@ from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, kee
 from artelier.errors import (
     ArtelierError,
     Exhausted,
-    InvalidArguments,
     InvalidRequest,
     RunStopped,
     RunSuspended,
+    ToolResultInvalid,
     TransientError,
 )
 from artelier.kernel import events as ev
@@ -118,7 +118,7 @@ async def complete(
     """Record an outcome: of a side effect on arrival, of anything else with the next request."""
     is_error = isinstance(value, ArtelierError)
     if isinstance(value, ArtelierError):
-        value = error_value(value)
+        value = error_value(_with_effect(core, ask, value))
     shows: tuple[MediaFacts, ...] = ()
     if isinstance(value, ResultWithMedia):
         value, shows = value.value, value.media
@@ -130,9 +130,8 @@ async def complete(
     except UNENCODABLE as error:
         # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
         is_error = True
-        value = error_value(
-            InvalidArguments(f"the tool returned something that is no JSON: {words(error)[:200]}")
-        )
+        lost = ToolResultInvalid(f"the tool returned something that is no JSON: {words(error)[:200]}")
+        value = error_value(_with_effect(core, ask, lost))
         content = canonical(value)
     if core.pii is not None:
         content = await core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
@@ -175,6 +174,15 @@ async def complete(
         media=kept.media,
         settled_by=settled_by,
     )
+
+
+def _with_effect(core: RunCore, ask: ToolAsk, error: ArtelierError) -> ArtelierError:
+    """Return the error as a model is told it: one that has only lost its result has acted all the same."""
+    tool = core.tools.get(ask.name)
+    if error.code != ToolResultInvalid.code or tool is None or not tool.side_effect:
+        return error
+    hint = f"Do not call it again to get the result. {error.hint or ''}".rstrip()
+    return ToolResultInvalid(f"{error.message}; the call was made, and what it did stands", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

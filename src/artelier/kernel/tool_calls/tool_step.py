@@ -20,6 +20,7 @@ from artelier.errors import (
     RunStopped,
     RunSuspended,
     ToolFailed,
+    ToolResultInvalid,
 )
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork
@@ -61,9 +62,6 @@ from artelier.kernel.tool_calls.tool_outcome import (
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
 from artelier.ports.tool import ToolPort, for_call
-
-RESULT_INVALID = "tool_result_invalid"
-"""Code of a port's word that the tool has returned, and only its result is no JSON."""
 
 
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
@@ -313,9 +311,12 @@ def _fit_arguments(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort,
 async def _ask_approval(
     core: RunCore, tool: ToolPort, ask: ToolAsk, key: str, *, is_held: bool
 ) -> Approval | None:
-    """Return a person's answer where the policy, the run's loop or a fork asks for one; None elsewhere."""
+    """Return a person's answer where the policy, the run's loop or a fork asks for one, and where the log has
+    asked: a process of another policy answers for nobody. None elsewhere.
+    """
     threshold = core.approve_risk
-    if not is_held and (threshold is None or RISKS[tool.risk] < RISKS[threshold]):
+    is_asked = is_held or (threshold is not None and RISKS[tool.risk] >= RISKS[threshold])
+    if not is_asked and not await core.history.knows(f"{key}/approval"):
         return None
     what = "call" if ask.undo is None else "undo"
     details = {"tool": tool.name, "arguments": ask.arguments}
@@ -520,7 +521,7 @@ async def _call(
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # such as the outcomes of a test library, or of another event loop
-        if once and code_of(error) == RESULT_INVALID:
+        if once and code_of(error) == ToolResultInvalid.code:
             value = _as_error(error)
         else:
             return await _broken(core, tool, arguments, ask, key, error, once=once)
