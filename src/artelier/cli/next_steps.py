@@ -14,6 +14,7 @@ from artelier.kernel.events import RunExhausted
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import has_undone_since_end
 from artelier.kernel.run.crash_recovery import STALLED
+from artelier.kernel.run.status import FINAL
 from artelier.kernel.run_limits import RESETS
 from artelier.ledger.queries import scope_limits
 from artelier.log import run_stream
@@ -110,8 +111,9 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
     has_failed = goal is not None and goal["status"] in ("failed", "blocked")
     if goal is not None and goal["status"] == "completed":
         return []
+    left = _left_at_work(call, run)
     if run["status"] in ("completed", "cancelled") and not has_failed:
-        return []
+        return left
     if run["loop"] == TURN and (run["status"] == "failed" or run["origin"] is not None):
         return _of_turn(call, run)
     try:
@@ -132,7 +134,14 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
             *await _not_done(call, kernel, run),
             f"try what failed again: {call.command_line('retry', run['id'])}",
         ]
-    return _advice(call, run, way)
+    return [*left, *_advice(call, run, way)]
+
+
+def _left_at_work(call: CliCall, run: RunDetail) -> list[str]:
+    """Return how to settle the calls of which nobody knows what they did, of a run that has ended."""
+    if run["status"] not in FINAL:
+        return []
+    return [f"say what became of {step}: {settling(call, run, step)}" for step in run["unknown_outcomes"]]
 
 
 async def _of_undone(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
@@ -216,7 +225,8 @@ def settling(call: CliCall, run: RunDetail, step: str) -> str:
     """Return the command that settles a step whose outcome is unknown, with the answers to choose from."""
     file = "" if run["loop"] else " --tools FILE"
     command = call.command_line("reconcile", run["id"], step)
-    return f"{command} --succeeded JSON | --failed MESSAGE | --retry | --probe{file}"
+    retry = "" if run["status"] in FINAL and "/undo" not in step else " | --retry"
+    return f"{command} --succeeded JSON | --failed MESSAGE{retry} | --probe{file}"
 
 
 async def _limit_reached(kernel: Kernel, run: RunDetail) -> tuple[str, str, int]:
