@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, Run, ToolContext, happened, not_happened, tool, unsure
+from artelier import Kernel, Limits, Run, ToolContext, happened, not_happened, tool, unsure
 from artelier.errors import Conflict, ToolFailed
 from artelier.ports.tool import ToolPort
 from tests.kernel.stage import World, drive, open_kernel, play, result_of, user
@@ -221,3 +221,34 @@ def test_a_run_that_is_cancelled_after_its_process_died_can_be_settled(tmp_path:
             assert (await runs.compensate("r")).undone == ("pay",)
 
     play(scenario())
+
+
+def test_a_call_that_ends_behind_a_suspension_is_asked_about_when_the_run_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def probe(key: str, arguments: dict[str, Any]) -> Any:
+        return happened({"paid": 5})
+
+    async def code(run: Run) -> Any:
+        paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+        await bank.entered.wait()
+        text = (await run.step_model(model="m", messages=[user("hi")], key="hi")).text
+        return [text, (await paying).value]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=bank.tools(probe=probe)) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, limits=Limits(steps=1)) == "budget_exhausted"
+            bank.lets_go.set()
+            while not caplog.records:
+                await asyncio.sleep(0)
+            assert (await runs.show("r"))["status"] == "budget_exhausted"
+            await runs.limit("r", unit="steps", cap=5)
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == ["re: hi", {"paid": 5}]
+        assert bank.world.done == ["pay 5"]
+
+    bank = Bank()
+    play(scenario())
+    (record,) = caplog.records
+    assert "pay" in record.getMessage()

@@ -128,7 +128,7 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
     if run["status"] == "failed":
         row = await run_row(kernel.services.store, run["tenant"], run["id"])
         if await has_undone_since_end(kernel.services.store, row.id):
-            return await _of_undone(call, kernel, run)
+            return [*left, *await _of_undone(call, kernel, run)]
     if goal is not None and goal["reason"] in ("tasks_failed", "tasks_blocked"):
         return [
             *await _not_done(call, kernel, run),

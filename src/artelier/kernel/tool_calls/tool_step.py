@@ -13,6 +13,7 @@ import msgspec
 from artelier.artifacts.media.inspection import ResultWithMedia
 from artelier.errors import (
     ArtelierError,
+    Conflict,
     Erased,
     Exhausted,
     InvalidArguments,
@@ -32,7 +33,7 @@ from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
 from artelier.kernel.queries.runs import run_row
-from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.crash_recovery import (
     MAY_LAND,
     NOT_OURS,
@@ -467,7 +468,8 @@ async def _settle_late(core: RunCore, ask: ToolAsk, key: str, value: object) -> 
     """Record the outcome of a side effect that has ended after its run, and return it to whoever waits.
 
     The run's lease was given back, so this process says it as a person would who settles the step, and a
-    replay does not hand it out. `value`: `unsure` for a call that has raised; then its probe is asked.
+    replay does not hand it out. A run that has not ended asks what became of the call when it goes on.
+    `value`: `unsure` for a call that has raised; then its probe is asked.
     """
     is_known = value is not unsure
     if isinstance(value, ResultWithMedia):
@@ -478,6 +480,9 @@ async def _settle_late(core: RunCore, ask: ToolAsk, key: str, value: object) -> 
     content, value, is_error = await encode_outcome(core, ask, value)
     services, tenant, run_id = core.services, core.tenant, core.run_id
     try:
+        row = await run_row(core.store, tenant.id, run_id)
+        if not is_final(row.status):
+            raise Conflict("the run goes on later, and asks about it then", got=row.status)
         if is_known:
             answer = "failed" if is_error else "succeeded"
             await give(
@@ -488,11 +493,7 @@ async def _settle_late(core: RunCore, ask: ToolAsk, key: str, value: object) -> 
             await reconcile(probed, tenant, run_id, key, answer="probe", by=KERNEL)
     except ArtelierError as error:
         _logger.warning(
-            "what step %s did after its run had ended is not recorded (%s): artelier reconcile %s %s",
-            key,
-            error,
-            run_id,
-            key,
+            "what step %s of run %s did after the end of its drive is not recorded: %s", key, run_id, error
         )
     return ToolResult(value=value, is_error=is_error, key=key, call_id=ask.call_id, content=content)
 
