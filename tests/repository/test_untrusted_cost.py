@@ -263,7 +263,7 @@ ALLOWED: dict[str, str] = {
         kernel/run/handle.py:Run._compute msgspec.json.decode
         kernel/run/handle.py:Run.reading msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:refuse msgspec.json.decode
-        kernel/tool_calls/tool_outcome.py:complete msgspec.json.decode
+        kernel/tool_calls/tool_outcome.py:encode_outcome msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:return_recorded msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:replay_result msgspec.json.decode
         kernel/tool_calls/tool_step.py:_live msgspec.json.decode

@@ -58,3 +58,38 @@ def test_an_ended_run_is_compensated_over_http(tmp_path: Path) -> None:
             assert_fault(back, 404, "not_found")
 
     asyncio.run(scenario())
+
+
+def test_a_call_that_was_at_work_when_its_run_ended_is_settled_over_http(tmp_path: Path) -> None:
+    undone: list[str] = []
+
+    async def refund(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> None:
+        undone.append(result)
+
+    @tool(side_effect=True, compensate=refund)
+    async def pay(to: str) -> str:
+        "Pay, and never come back."
+        entered.set()
+        await asyncio.Event().wait()
+        return to
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            home.kernel.services.tools = {"pay": pay}
+            async with home.kernel.run("r") as run:
+                paying = asyncio.ensure_future(run.step_tool("pay", {"to": "ann"}, key="ann"))
+                await entered.wait()
+            paying.cancel()
+            shown = (await home.client.get(f"{BASE}/r")).json()
+            assert (shown["status"], shown["unknown_outcomes"]) == ("completed", ["ann"])
+            assert shown["unknown_calls"][0]["code"] == "run_ended"
+            again = await home.client.post(f"{BASE}/r/reconcile", json={"step": "ann", "answer": "retry"})
+            assert_fault(again, 409, "conflict")
+            told = {"step": "ann", "answer": "succeeded", "result": "receipt 7"}
+            assert (await home.client.post(f"{BASE}/r/reconcile", json=told)).status_code == 200
+            assert (await home.client.get(f"{BASE}/r")).json()["unknown_outcomes"] == []
+            assert (await home.client.post(f"{BASE}/r/compensate", json={})).json()["undone"] == ["ann"]
+            assert undone == ["receipt 7"]
+
+    entered = asyncio.Event()
+    asyncio.run(scenario())

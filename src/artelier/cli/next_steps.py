@@ -14,6 +14,7 @@ from artelier.kernel.events import RunExhausted
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import has_undone_since_end
 from artelier.kernel.run.crash_recovery import STALLED
+from artelier.kernel.run.status import FINAL
 from artelier.kernel.run_limits import RESETS
 from artelier.ledger.queries import scope_limits
 from artelier.log import run_stream
@@ -110,8 +111,9 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
     has_failed = goal is not None and goal["status"] in ("failed", "blocked")
     if goal is not None and goal["status"] == "completed":
         return []
+    left = _left_at_work(call, run)
     if run["status"] in ("completed", "cancelled") and not has_failed:
-        return []
+        return left
     if run["loop"] == TURN and (run["status"] == "failed" or run["origin"] is not None):
         return _of_turn(call, run)
     try:
@@ -126,13 +128,20 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
     if run["status"] == "failed":
         row = await run_row(kernel.services.store, run["tenant"], run["id"])
         if await has_undone_since_end(kernel.services.store, row.id):
-            return await _of_undone(call, kernel, run)
+            return [*left, *await _of_undone(call, kernel, run)]
     if goal is not None and goal["reason"] in ("tasks_failed", "tasks_blocked"):
         why = await _not_done(call, kernel, run)
         if "once more: `artelier tasks retry" in (goal["message"] or ""):  # a retry of the goal leaves them
             return why
         return [*why, f"try what failed again: {call.command_line('retry', run['id'])}"]
-    return _advice(call, run, way)
+    return [*left, *_advice(call, run, way)]
+
+
+def _left_at_work(call: CliCall, run: RunDetail) -> list[str]:
+    """Return how to settle the calls of which nobody knows what they did, of a run that has ended."""
+    if run["status"] not in FINAL:
+        return []
+    return [f"say what became of {step}: {settling(call, run, step)}" for step in run["unknown_outcomes"]]
 
 
 async def _of_undone(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]:
@@ -216,7 +225,8 @@ def settling(call: CliCall, run: RunDetail, step: str) -> str:
     """Return the command that settles a step whose outcome is unknown, with the answers to choose from."""
     file = "" if run["loop"] else " --tools FILE"
     command = call.command_line("reconcile", run["id"], step)
-    return f"{command} --succeeded JSON | --failed MESSAGE | --retry | --probe{file}"
+    retry = "" if run["status"] in FINAL and "/undo" not in step else " | --retry"
+    return f"{command} --succeeded JSON | --failed MESSAGE{retry} | --probe{file}"
 
 
 async def _limit_reached(kernel: Kernel, run: RunDetail) -> tuple[str, str, int]:

@@ -47,6 +47,7 @@ class CommandStanding:
     """True if some process drives the run, and will go on by itself."""
     open_approvals: frozenset[str]
     unresolved: frozenset[str]
+    """Steps whose outcome is unknown: of a run that has ended, those at work at its end too."""
     used: dict[str, int]
     """The use of the run and its children, per unit, for a cap that is set late."""
     failed: tuple[str, ...] = ()
@@ -126,9 +127,11 @@ def _refusal(standing: CommandStanding, command: ev.CommandGiven) -> str:
         most = (decode_limits(command.choice) or {}).get("max_iterations", standing.cycle + 1)
         return "" if most > standing.cycle else "limit_used_up"
     undoing = verb in ("answer", "reconcile") and "/undo" in command.key
+    # What became of a call that was left at work can be said at any time; nobody makes it again.
+    settling = verb == "reconcile" and command.key in standing.unresolved and command.choice != "retry"
     limiting = verb == "limit" and standing.has_open_children
     # What a run has done is undone after its end.
-    if status in FINAL and not undoing and not limiting:
+    if status in FINAL and not undoing and not settling and not limiting:
         return "run_ended"
     if verb == "answer" and command.key not in standing.open_approvals:
         return "no_such_approval"

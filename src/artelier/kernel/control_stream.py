@@ -21,7 +21,13 @@ from artelier.kernel.commands import REFUSALS, VERBS, CommandStanding, Given, de
 from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import RunRow, children_of, is_imported, run_row, used_below
-from artelier.kernel.queries.steps import asked_steps, has_undone_since_end, run_steps, step_records
+from artelier.kernel.queries.steps import (
+    asked_steps,
+    has_undone_since_end,
+    run_steps,
+    step_records,
+    unsettled_calls,
+)
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.status import FINAL, RunStatus
@@ -179,7 +185,7 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
     asked = await asked_steps(store, row.id, now_us=services.clock.now_us())
     is_failed_loop = bool(row.loop) and row.status == "failed"
     places = await lineage(services, tenant, run_id) if is_failed_loop else []
-    unresolved = await run_steps(store, row.id, status="unknown")
+    unresolved = await unsettled_calls(store, row.id, has_ended=row.status in FINAL and not driven)
     return CommandStanding(
         run_id=run_id,
         used=await used_below(services.store, tenant, run_id),
@@ -187,7 +193,7 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
         driven=driven,
         stepping=bool(row.stepping),
         open_approvals=frozenset(asked),
-        unresolved=frozenset(step.key for step in unresolved),
+        unresolved=frozenset(call.step.key for call in unresolved),
         failed=await _fatal_steps(services, row) if row.status == "failed" else (),
         reason=row.reason if is_failed_loop else "",
         cycle=await completed_cycles(services, places) if is_failed_loop else 0,

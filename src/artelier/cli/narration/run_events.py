@@ -21,6 +21,7 @@ from artelier.errors import ArtelierError, Erased
 from artelier.kernel import events as ev
 from artelier.kernel.events import ApprovalGiven, ApprovalRequested, RunStarted
 from artelier.kernel.queries.runs import family_in_loop
+from artelier.kernel.run.status import KERNEL
 from artelier.kernel.tenants.events import PersonalReceived
 from artelier.log import Event, EventData, Stream, blob_name, run_stream
 from artelier.missions import events as mission_ev
@@ -213,7 +214,8 @@ async def _tool_unresolved(story: Narration, data: ev.ToolUnresolved, event: Eve
 
 @tells(ev.ToolReconciled)
 async def _tool_reconciled(story: Narration, data: ev.ToolReconciled, event: Event) -> list[NarrationLine]:
-    return [NarrationLine(f"{data.key}  settled by {event.actor}: {data.answer}", "green")]
+    by = "ended after the run" if event.actor == KERNEL else f"settled by {event.actor}"
+    return [NarrationLine(f"{data.key}  {by}: {data.answer}", "green")]
 
 
 @tells(ev.StepFailed)

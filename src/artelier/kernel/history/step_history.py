@@ -78,6 +78,10 @@ class Recorded:
     """How often it was entered again because its probe said that it had not happened."""
     charged: Counter[int] = field(default_factory=Counter[int])
     """How many spends of each amount its tool was charged for."""
+    left_us: int = 0
+    """When the code came to its end, while this tool step was at work; 0 if it did not."""
+    late: Event | None = None
+    """Its outcome from after that end, of which the code knows nothing unless the run is reopened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +217,15 @@ class History:
             self._segments[0] = Segment(segment.stream, events[-1].seq, segment.upto, segment.inherited)
 
     def _fold(self, stored: Event, inherited: bool) -> None:
-        data, actor, at_us = stored.decode(), stored.actor, stored.at_us
+        data, at_us = stored.decode(), stored.at_us
         self._position += GAP * asks_or_ends(data)
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
+        elif isinstance(data, ev.RunCompleted | ev.RunFailed):
+            if not inherited:
+                self._leave(at_us)
         elif isinstance(data, ev.RunReopened):
+            self._take_up()
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
                     step.place = step.place or step.ended
@@ -238,33 +246,54 @@ class History:
         elif (kind := _REQUESTS.get(type(data))) is not None:
             self._fold_request(stored, data, kind, inherited)
         elif (outcome := _outcome(data)) is not None:
-            key = cast(ev.ModelCompleted, data).key
-            if (step := self._steps.get(key)) is None:
-                step = self._steps[key] = Recorded(
-                    key=key,
-                    kind=outcome[0],
-                    inherited=inherited,
-                    began=self._position,
-                    began_us=at_us,
-                    resumed_us=self._resumed_us,
-                )
-            if not (isinstance(data, ev.StepCompleted) and data.name in _AROUND):
-                self._known.add(key)
-            step.outcome, step.status = data, outcome[1]
-            step.ended = step.place or self._position
-            if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
-                step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
-                if data.asked and step.request is None:
-                    step.began = self._position + 1 - GAP * (data.late + data.asked)
-            step.actor, step.at_us = actor, at_us
-            if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
-                step.outcome, step.status, step.ended = None, "open", 0
-            if isinstance(data, ev.ModelCompleted) and data.invalid:
-                step.status = "failed"
-            if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
-                step.status = "retry"
-            if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
-                tool.untouched = "answered" if tool.untouched and data.queued else ""
+            self._fold_outcome(stored, data, outcome, inherited)
+
+    def _leave(self, at_us: int) -> None:
+        """The code has come to its end: what tools are at work on then, it does not hear of."""
+        for step in self._steps.values():
+            if step.kind == "tool" and step.status in ("requested", "unknown"):
+                step.left_us = at_us
+
+    def _take_up(self) -> None:
+        """The code goes on, and hears of what was settled meanwhile."""
+        for step in [step for step in self._steps.values() if step.left_us]:
+            late, step.left_us, step.late = step.late, 0, None
+            if late is not None and (outcome := _outcome(data := late.decode())) is not None:
+                self._fold_outcome(late, data, outcome, False)
+
+    def _fold_outcome(
+        self, stored: Event, data: EventData, outcome: tuple[str, str], inherited: bool
+    ) -> None:
+        key = cast(ev.ModelCompleted, data).key
+        if (step := self._steps.get(key)) is None:
+            step = self._steps[key] = Recorded(
+                key=key,
+                kind=outcome[0],
+                inherited=inherited,
+                began=self._position,
+                began_us=stored.at_us,
+                resumed_us=self._resumed_us,
+            )
+        if step.left_us:
+            step.late = stored
+            return
+        if not (isinstance(data, ev.StepCompleted) and data.name in _AROUND):
+            self._known.add(key)
+        step.outcome, step.status = data, outcome[1]
+        step.ended = step.place or self._position
+        if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
+            step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
+            if data.asked and step.request is None:
+                step.began = self._position + 1 - GAP * (data.late + data.asked)
+        step.actor, step.at_us = stored.actor, stored.at_us
+        if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
+            step.outcome, step.status, step.ended = None, "open", 0
+        if isinstance(data, ev.ModelCompleted) and data.invalid:
+            step.status = "failed"
+        if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
+            step.status = "retry"
+        if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
+            tool.untouched = "answered" if tool.untouched and data.queued else ""
 
     def _fold_request(self, stored: Event, data: EventData, kind: str, inherited: bool) -> None:
         key = cast(ev.ModelRequested, data).key

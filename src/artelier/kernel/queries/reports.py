@@ -34,11 +34,13 @@ from artelier.kernel.queries.steps import (
     open_approvals,
     run_steps,
     step_records,
+    unsettled_calls,
 )
 from artelier.kernel.run.services import Services
+from artelier.kernel.run.status import FINAL
 from artelier.ledger.queries import PAGE_MAX, account_balance
 from artelier.log import Store, run_stream
-from artelier.log.queries import rate_wait, stream_events
+from artelier.log.queries import is_leased, rate_wait, stream_events
 from artelier.money import format_usd
 
 EVENTS_AT_ONCE = 1_000
@@ -110,7 +112,7 @@ class UnsettledCall(TypedDict):
     unresolved_us: int
     """When its outcome was found to be unknown."""
     code: str
-    """What hid the outcome: crash, deadline, cancelled, or an error's code."""
+    """What hid the outcome: crash, deadline, cancelled, run_ended (it was at work), or an error's code."""
     probe_error: Any
     """Why the tool's probe could not tell, if it said so."""
 
@@ -259,7 +261,7 @@ async def show_run(services: Services, tenant: str, run_id: str) -> RunDetail:
     fork = await effects_of(services, tenant, run_id) if row.origin is not None else None
     children = dict.fromkeys(run for run, _ in await asked_below(services.store, tenant, run_id))
     wait = await rate_wait(services.store, tenant, run_id, now_us=services.clock.now_us())
-    unknown = await unknown_calls(services, tenant, run_id, row.id)
+    unknown = await unknown_calls(services, row)
     return {
         **run_object(row),
         **family_total(total),
@@ -285,17 +287,21 @@ async def _changes(services: Services, tenant: str, run_id: str) -> object:
     return await shown_json(services, tenant, first.changes) if isinstance(first, ev.RunForked) else None
 
 
-async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[UnsettledCall]:
+async def unknown_calls(services: Services, row: RunRow) -> list[UnsettledCall]:
     """Return what a person needs to settle each unknown outcome of a run: which call it was, and what was
     tried.
 
-    Each has step, tool, arguments, idempotency_key, requested_us, unresolved_us, code and probe_error.
+    Each has step, tool, arguments, idempotency_key, requested_us, unresolved_us, code and probe_error. Those
+    at work when the run ended have the code `run_ended`.
     """
+    tenant, run_id = row.tenant, row.run
+    has_ended = row.status in FINAL and not await is_leased(services.store, run_stream(tenant, run_id))
     calls: list[UnsettledCall] = []
-    for step, asked, outcome in await step_records(services.store, run, status="unknown"):
-        if outcome is None:
-            continue
-        request, said = asked.read(ToolRequested), outcome.read(ToolUnresolved)
+    for step, asked, outcome in await unsettled_calls(services.store, row.id, has_ended=has_ended):
+        request = asked.read(ToolRequested)
+        said = ToolUnresolved(key=step.key, code="run_ended")
+        if outcome is not None:
+            said = outcome.read(ToolUnresolved)
         owner = await key_owner_of(services, tenant, run_id, step.key, request)
         calls.append(
             {
@@ -304,7 +310,7 @@ async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) 
                 "arguments": await shown_json(services, tenant, request.arguments),
                 "idempotency_key": f"{tenant}/{owner}:{step.key}",
                 "requested_us": asked.at_us,
-                "unresolved_us": outcome.at_us,
+                "unresolved_us": (row.ended_us or asked.at_us) if outcome is None else outcome.at_us,
                 "code": said.code,
                 "probe_error": await shown_json(services, tenant, said.probe_error),
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from artelier.kernel.events import ToolCompleted, ToolRefused
+from artelier.kernel.events import ToolCompleted, ToolRefused, ToolRequested
 from artelier.kernel.queries.runs import ENDED
 from artelier.log import BlobRef, Store
 from artelier.log.queries import EventRow, events_at, stream_events
@@ -126,6 +126,20 @@ async def step_records(
         where, parameters = f"{where} AND s.status = ?", [*parameters, status]
     rows = await store.query(f"{_RECORD} WHERE {where} ORDER BY s.requested, s.key", parameters)
     return [_record(row) for row in rows]
+
+
+async def unsettled_calls(store: Store, stream_id: int, *, has_ended: bool) -> list[StepRecord]:
+    """Return the side effects of a run of which nobody knows what they did, in the order they were asked for.
+
+    Of a run that `has_ended`, and that nobody drives, those too that were at work at its end: nothing but a
+    person, or the process that made them, will say what they did.
+    """
+    found = await step_records(store, stream_id, status="unknown")
+    if has_ended:
+        at_work = await step_records(store, stream_id, "tool", status="requested")
+        found += [one for one in at_work if one.request.read(ToolRequested).side_effect]
+        found.sort(key=lambda one: one.step.requested)
+    return found
 
 
 async def find_record(

@@ -237,6 +237,8 @@ class RunCore(ToolBounds):
         self.nudged = False
         self.ending = False
         """Set when the drive ends: from then on, commands are for whoever comes next."""
+        self.released = asyncio.Event()
+        """Set when the drive has ended and given its lease back."""
         self.suspended: RunSuspended | None = None
         """Why the run must not go on in this drive, even if its code would."""
 

@@ -24,7 +24,7 @@ from artelier.kernel.control_stream import append_if_idle, apply_if_idle, finish
 from artelier.kernel.history.fork_lineage import dispatcher_of
 from artelier.kernel.pii_scrubber import is_known, wants_values
 from artelier.kernel.queries.runs import controls_after, find_run, holds_child, leased_runs, run_row
-from artelier.kernel.queries.steps import find_record, newest_step, run_steps
+from artelier.kernel.queries.steps import newest_step, run_steps, unsettled_calls
 from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.status import RunStatus
@@ -293,8 +293,10 @@ async def _probe(services: Services, tenant: TenantState, run_id: str, step: str
     Errors: `NotFound` without a probe, `Conflict` if it cannot tell.
     """
     row = await run_row(services.store, tenant.id, run_id)
-    found = await find_record(services.store, row.id, step)
-    if found is None or found.step.status != "unknown":
+    has_ended = is_final(row.status)
+    unsettled = await unsettled_calls(services.store, row.id, has_ended=has_ended)
+    found = next((call for call in unsettled if call.step.key == step), None)
+    if found is None:
         raise Conflict(f"step {step!r} of run {run_id!r} has no unknown outcome")
     request = found.request.read(ev.ToolRequested)
     tool = services.tools.get(request.name) if not request.undoes else None
@@ -319,6 +321,9 @@ async def _probe(services: Services, tenant: TenantState, run_id: str, step: str
     if told.answer == "not_happened":
         process = await entered_by(services.store, row.id, step)
         if services.dispatches.is_over(process, key):
+            if has_ended:
+                gone = ToolFailed("the call has not happened, and nobody asks for it any more")
+                return "failed", {"error": gone.to_wire()}
             return "retry", None
         error = MAY_LAND
     raise Conflict(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
@@ -479,6 +479,16 @@ class Delivery:
             key=found.key,
         )
 
+    async def until_left(self, found: Recorded) -> None:
+        """Wait, in a replay, for the end of the code: a tool step was at work then, and had no outcome.
+
+        It ends by a cancellation; returns if the code waits for the step, as it did not when it was recorded.
+        """
+        took_s = max(0, found.left_us - max(found.began_us, found.resumed_us)) / 1_000_000
+        with suppress(TimeoutError):
+            async with asyncio.timeout(took_s + CANCEL_PATIENCE_S):
+                await asyncio.Event().wait()
+
     def note_cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
         """A step was cancelled, by the code or with the drive.
 
@@ -532,6 +542,11 @@ class Delivery:
         if core.suspended is not None or core.actor is None or core.actor.failure is not None:
             return True
         return self.is_closing and not self._is_over
+
+    @property
+    def is_too_late(self) -> bool:
+        """True if the code has come to its end, or the drive has: no outcome reaches the code any more."""
+        return self.core.actor is None or (self.is_closing and self._is_over)
 
     def is_interrupted(self) -> bool:
         if self.main is not None and not self.main.done():

@@ -484,6 +484,7 @@ class OpenRun:
             if core.actor is not None:
                 core.actor = None
                 self._services.active.pop((core.tenant.id, core.run_id), None)
+                core.released.set()
             self._handed.close()
             if (telemetry := self._services.telemetry) is not None:
                 why = _why(core, self._run, error)

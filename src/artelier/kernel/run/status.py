@@ -125,6 +125,9 @@ class StatusMachine:
 
 RESUMABLE = frozenset(one.value for one in RunStatus if not one.is_final)
 FINAL = frozenset(one.value for one in RunStatus if one.is_final)
+KERNEL = "kernel"
+"""The actor of what no person and no code has said, such as the outcome of a call after its run's end."""
+
 DRIFTED = "drifted"
 """Reason of a cancelled run that goes on as a fork of itself; the fork answers for what it has done."""
 

@@ -32,7 +32,7 @@ from artelier.kernel.history.fork_effects import RECORD
 from artelier.kernel.history.step_history import Recorded, RecordedCall, question_key
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
 from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.status import ToolResult
+from artelier.kernel.run.status import KERNEL, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, words
 from artelier.kernel.steps.model_step import RunPayer
@@ -116,29 +116,10 @@ async def complete(
     core: RunCore, ask: ToolAsk, key: str, value: object, *, ms: int, settled_by: str = "", wait: bool = False
 ) -> ToolResult:
     """Record an outcome: of a side effect on arrival, of anything else with the next request."""
-    is_error = isinstance(value, ArtelierError)
-    if isinstance(value, ArtelierError):
-        value = error_value(_with_effect(core, ask, value))
     shows: tuple[MediaFacts, ...] = ()
     if isinstance(value, ResultWithMedia):
         value, shows = value.value, value.media
-    try:
-        if is_small(value, bytes_max=ASIDE_BYTES):
-            content = canonical(value)
-        else:
-            content = await _aside(core, canonical, value)
-    except UNENCODABLE as error:
-        # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
-        is_error = True
-        lost = ToolResultInvalid(f"the tool returned something that is no JSON: {words(error)[:200]}")
-        value = error_value(_with_effect(core, ask, lost))
-        content = canonical(value)
-    if core.pii is not None:
-        content = await core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
-    if len(content) <= ASIDE_BYTES:
-        value = msgspec.json.decode(content)
-    else:
-        value = await _aside(core, msgspec.json.decode, content)
+    content, value, is_error = await encode_outcome(core, ask, value)
     kept = await _keep_media(core, key, shows)
     if kept.media:  # behind the search for personal data: their names are ours
         value = {**cast("dict[str, Any]", value), ATTACHMENTS: kept.parts}
@@ -174,6 +155,28 @@ async def complete(
         media=kept.media,
         settled_by=settled_by,
     )
+
+
+async def encode_outcome(core: RunCore, ask: ToolAsk, value: object) -> tuple[bytes, object, bool]:
+    """Return what a call gave as it is stored, as data, and whether that is an error."""
+    is_error = isinstance(value, ArtelierError)
+    if isinstance(value, ArtelierError):
+        value = error_value(_with_effect(core, ask, value))
+    try:
+        if is_small(value, bytes_max=ASIDE_BYTES):
+            content = canonical(value)
+        else:
+            content = await _aside(core, canonical, value)
+    except UNENCODABLE as error:
+        # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
+        is_error = True
+        lost = ToolResultInvalid(f"the tool returned something that is no JSON: {words(error)[:200]}")
+        content = canonical(error_value(_with_effect(core, ask, lost)))
+    if core.pii is not None:
+        content = await core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
+    if len(content) <= ASIDE_BYTES:
+        return content, msgspec.json.decode(content), is_error
+    return content, await _aside(core, msgspec.json.decode, content), is_error
 
 
 def _with_effect(core: RunCore, ask: ToolAsk, error: ArtelierError) -> ArtelierError:
@@ -308,7 +311,8 @@ async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> Tool
         content, is_error = await core.load(outcome.result), True
     elif isinstance(outcome, ev.ToolReconciled):
         content = await core.load(outcome.result) if outcome.result else b"null"
-        is_error, settled_by = outcome.answer == "failed", "person"
+        is_error = outcome.answer == "failed"
+        settled_by = "" if recorded.actor == KERNEL else "person"
         large = len(content) > core.result_bytes_max
     else:
         completed = cast(ev.ToolCompleted, outcome)

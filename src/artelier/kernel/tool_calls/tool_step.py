@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from artelier.artifacts.media.inspection import ResultWithMedia
 from artelier.errors import (
     ArtelierError,
+    Conflict,
     Erased,
     Exhausted,
     InvalidArguments,
@@ -23,6 +26,7 @@ from artelier.errors import (
     ToolResultInvalid,
 )
 from artelier.kernel import events as ev
+from artelier.kernel.control_stream import give
 from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.history.fork_effects import acts_outside, stub_result
 from artelier.kernel.history.step_history import Recorded, TakenElsewhere
@@ -30,7 +34,7 @@ from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
 from artelier.kernel.queries.runs import run_row
-from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.crash_recovery import (
     MAY_LAND,
     NOT_OURS,
@@ -38,10 +42,11 @@ from artelier.kernel.run.crash_recovery import (
     TOO_OFTEN,
     Probed,
     ask_probe,
+    reconcile,
 )
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import OutOfTime
-from artelier.kernel.run.status import Approval, ToolResult
+from artelier.kernel.run.status import KERNEL, Approval, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, is_own, words
 from artelier.kernel.tool_calls import tool_outcome
@@ -52,6 +57,7 @@ from artelier.kernel.tool_calls.tool_outcome import (
     Undo,
     check_arguments,
     complete,
+    encode_outcome,
     enter,
     idempotency_key,
     is_untouched,
@@ -61,7 +67,9 @@ from artelier.kernel.tool_calls.tool_outcome import (
 )
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
-from artelier.ports.tool import ToolPort, for_call
+from artelier.ports.tool import ToolPort, for_call, unsure
+
+_logger = logging.getLogger("artelier.kernel")
 
 
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
@@ -86,6 +94,8 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
         result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
         return result if telemetry is None else tool_outcome.trace_replay(telemetry, core, result)
+    if recorded is not None and recorded.left_us and core.actor is None and core.delivery.is_ordered:
+        await core.delivery.until_left(recorded)
     try:
         await core.boundary()
     except asyncio.CancelledError:
@@ -384,6 +394,8 @@ async def _settle_unknown(
     `process`: who entered the call; None for this process. `said`: what the log has of the unknown outcome.
     `is_wanted`: whether code waits for the call, so that it is entered again if it has not happened.
     """
+    if core.delivery.is_too_late:
+        return await _settle_late(core, ask, key, unsure)
     found, effects = Probed(answer="unsure"), core.delivery.effects
     try:
         if tool is not None and tool.probe is not None:
@@ -451,6 +463,40 @@ def _why_not_again(core: RunCore, key: str, process: ProcessId) -> str:
     if not core.services.dispatches.is_over(process, idempotency_key(core, key)):
         return MAY_LAND
     return TOO_OFTEN if core.redispatched[key] >= REDISPATCHES_MAX else ""
+
+
+async def _settle_late(core: RunCore, ask: ToolAsk, key: str, value: object) -> ToolResult:
+    """Record the outcome of a side effect that has ended after its run, and return it to whoever waits.
+
+    The run's lease was given back, so this process says it as a person would who settles the step, and a
+    replay does not hand it out. A run that has not ended asks what became of the call when it goes on.
+    `value`: `unsure` for a call that has raised; then its probe is asked.
+    """
+    is_known = value is not unsure
+    if isinstance(value, ResultWithMedia):
+        value = value.value
+    if not is_known:
+        value = ToolFailed(f"run {core.run_id} has ended, and the call has raised: what it did is not known")
+    await core.released.wait()
+    content, value, is_error = await encode_outcome(core, ask, value)
+    services, tenant, run_id = core.services, core.tenant, core.run_id
+    try:
+        row = await run_row(core.store, tenant.id, run_id)
+        if not is_final(row.status):
+            raise Conflict("the run goes on later, and asks about it then", got=row.status)
+        if is_known:
+            answer = "failed" if is_error else "succeeded"
+            await give(
+                services, tenant.id, run_id, "reconcile", by=KERNEL, key=key, choice=answer, payload=value
+            )
+        else:
+            probed = replace(services, tools=core.tools)
+            await reconcile(probed, tenant, run_id, key, answer="probe", by=KERNEL)
+    except ArtelierError as error:
+        _logger.warning(
+            "what step %s of run %s did after the end of its drive is not recorded: %s", key, run_id, error
+        )
+    return ToolResult(value=value, is_error=is_error, key=key, call_id=ask.call_id, content=content)
 
 
 async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, again: bool) -> None:
@@ -527,6 +573,8 @@ async def _call(
             return await _broken(core, tool, arguments, ask, key, error, once=once)
     ms = (core.clock.now_us() - started_us) // 1000
     core.services.at("tool.returned")
+    if once and core.delivery.is_too_late:
+        return await _settle_late(core, ask, key, value)
     done = complete(core, ask, key, value, ms=ms, wait=once)
     return await (core.delivery.effects.shield(done) if once else done)
 
@@ -555,7 +603,8 @@ async def _broken(
     once: bool,
 ) -> ToolResult:
     """Return what became of a call that has raised: of a side effect, what its probe says."""
-    core.writer.check()  # what the store refused the tool's own questions is no error of the tool
+    if core.actor is not None:
+        core.writer.check()  # what the store refused the tool's own questions is no error of the tool
     if once:
         return await _settle_unknown(core, tool, arguments, ask, key, code_of(error))
     return await complete(core, ask, key, _as_error(error), ms=0)
@@ -575,6 +624,8 @@ async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
     Errors: `RunSuspended` for a side effect, since what it did is unknown; `CancelledError` if the cancel
     came from outside; `RunStopped`, `RunSuspended` as the command wants.
     """
+    if core.actor is None:  # nothing can be recorded any more
+        raise asyncio.CancelledError
     ours = core.calls.was_interrupted()
     if once and not is_untouched(core, key):
         core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))

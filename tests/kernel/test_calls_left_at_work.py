@@ -1,0 +1,254 @@
+"""A side effect at work when its run ends: its outcome is recorded late, or said by a person, and undone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import Kernel, Limits, Run, ToolContext, happened, not_happened, tool, unsure
+from artelier.errors import Conflict, ToolFailed
+from artelier.ports.tool import ToolPort
+from tests.kernel.stage import World, drive, open_kernel, play, result_of, user
+
+
+class Bank:
+    """A payment that takes until somebody lets it end."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.entered = asyncio.Event()
+        self.lets_go = asyncio.Event()
+        self.raises: Exception | None = None
+
+    def tools(self, **more: Any) -> list[ToolPort]:
+        async def refund(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> None:
+            self.world.done.append(f"refund {result['paid']}")
+
+        @tool(side_effect=True, compensate=refund, **more)
+        async def pay(amount: int) -> dict[str, int]:
+            "Pay."
+            self.world.done.append(f"pay {amount}")
+            self.entered.set()
+            await self.lets_go.wait()
+            if self.raises is not None:
+                raise self.raises
+            return {"paid": amount}
+
+        return [pay]
+
+    async def leave(self, run: Run) -> Any:
+        """Come to an end beside the payment, and say whether it was done."""
+        paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+        await self.entered.wait()
+        text = (await run.step_model(model="m", messages=[user("hi")], key="hi")).text
+        return [text, paying.done()]
+
+
+async def again(run: Run) -> Any:
+    """As `Bank.leave`, without the outside."""
+    paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+    await asyncio.sleep(0)
+    text = (await run.step_model(model="m", messages=[user("hi")], key="hi")).text
+    return [text, paying.done()]
+
+
+def test_a_run_that_ended_beside_a_side_effect_replays(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, bank.leave) == "completed"
+            replayed = await runs.replay("r", again)
+            assert (replayed.result, replayed.tool_calls) == (["re: hi", False], 0)
+
+    play(scenario())
+
+
+async def _settle(kernel: Kernel) -> None:
+    """Wait until the outcome of the payment is in the log."""
+    while (await kernel.for_tenant().steps("r"))[0]["status"] == "requested":
+        await asyncio.sleep(0)
+
+
+def test_a_call_that_ends_after_its_run_is_recorded_and_undone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, bank.leave) == "completed"
+            assert (await runs.compensate("r")).not_undone == ("pay",)
+            bank.lets_go.set()
+            await _settle(kernel)
+            shown = await runs.show("r")
+            assert (shown["status"], shown["unknown_outcomes"]) == ("completed", [])
+            # The code has not heard of it, and does not on replay.
+            assert (await runs.replay("r", again)).result == await result_of(runs) == ["re: hi", False]
+            assert (await runs.compensate("r")).undone == ("pay",)
+            assert (await runs.replay("r", again)).result == ["re: hi", False]
+            assert kernel.verify().ok
+            await runs.export("r", tmp_path / "r.artelier")
+        with open_kernel(tmp_path / "elsewhere", tools=bank.tools()) as kernel:
+            await kernel.for_tenant().import_(tmp_path / "r.artelier")
+            assert (await kernel.for_tenant().replay("r", again)).result == ["re: hi", False]
+        assert bank.world.done == ["pay 5", "refund 5"]
+
+    play(scenario())
+    assert caplog.records == []
+
+
+def test_a_call_that_fails_after_its_run_needs_no_undoing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        bank.raises = ToolFailed("no money")
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, bank.leave)
+            bank.lets_go.set()
+            await _settle(kernel)
+            back = await runs.compensate("r")
+            assert (back.undone, back.not_undone) == ((), ())
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("said", ["happened", "not_happened", "unsure"])
+def test_the_probe_of_a_call_that_breaks_off_after_its_run_is_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: str
+) -> None:
+    answers = {"happened": happened({"paid": 5}), "not_happened": not_happened, "unsure": unsure}
+
+    async def probe(key: str, arguments: dict[str, Any]) -> Any:
+        asked.set()
+        return answers[said]
+
+    async def scenario() -> None:
+        bank = Bank()
+        bank.raises = ConnectionError("lost")
+        with open_kernel(tmp_path, tools=bank.tools(probe=probe)) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, bank.leave)
+            bank.lets_go.set()
+            await asked.wait()
+            if said != "unsure":
+                await _settle(kernel)
+            back = await runs.compensate("r")
+            undone = {"happened": ("pay",), "not_happened": (), "unsure": ()}[said]
+            kept = {"happened": (), "not_happened": (), "unsure": ("pay",)}[said]
+            assert (back.undone, back.not_undone) == (undone, kept)
+
+    asked = asyncio.Event()
+    play(scenario())
+    assert len(caplog.records) == (said == "unsure")
+
+
+@pytest.mark.parametrize("answer", ["succeeded", "failed"])
+def test_a_person_says_what_a_call_did_whose_process_died_after_its_run(tmp_path: Path, answer: str) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            await drive(kernel.for_tenant(), bank.leave)
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            (call,) = (await runs.show("r"))["unknown_calls"]
+            assert (call["step"], call["arguments"], call["code"]) == ("pay", {"amount": 5}, "run_ended")
+            with pytest.raises(Conflict, match="has ended"):
+                await runs.reconcile("r", "pay", retry=True)
+            said: dict[str, Any] = (
+                {"succeeded": {"paid": 5}} if answer == "succeeded" else {"failed": "declined"}
+            )
+            await runs.reconcile("r", "pay", by="user:ana", **said)
+            with pytest.raises(Conflict, match="has ended"):
+                await runs.reconcile("r", "pay", **said)
+            shown = await runs.show("r")
+            assert (shown["status"], shown["unknown_outcomes"]) == ("completed", [])
+            assert (await runs.replay("r", again)).result == ["re: hi", False]
+            back = await runs.compensate("r")
+            assert (back.undone, back.not_undone) == ((("pay",), ()) if answer == "succeeded" else ((), ()))
+            assert kernel.verify().ok
+
+    play(scenario())
+
+
+def test_what_a_call_did_is_given_to_the_code_of_a_failed_run_that_is_tried_again(tmp_path: Path) -> None:
+    class Stop(Exception):
+        """Ends the first drive."""
+
+    async def code(run: Run) -> Any:
+        paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+        await bank.entered.wait()
+        if fails:
+            raise Stop
+        found = await paying
+        return [found.value, found.settled_by]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            with pytest.raises(Stop):
+                await drive(runs, code)
+            bank.lets_go.set()
+            await _settle(kernel)
+            await runs.retry("r")
+            fails.clear()
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == [{"paid": 5}, ""]
+            assert (await runs.replay("r", code)).result == [{"paid": 5}, ""]
+        assert bank.world.done == ["pay 5"]
+
+    bank, fails = Bank(), [True]
+    play(scenario())
+
+
+def test_a_run_that_is_cancelled_after_its_process_died_can_be_settled(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            driving = asyncio.ensure_future(drive(runs, bank.leave))
+            await bank.entered.wait()
+            driving.cancel()
+            await asyncio.wait([driving])
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            await runs.cancel("r")
+            assert (await runs.show("r"))["unknown_outcomes"] == ["pay"]
+            await runs.reconcile("r", "pay", succeeded={"paid": 5})
+            assert (await runs.compensate("r")).undone == ("pay",)
+
+    play(scenario())
+
+
+def test_a_call_that_ends_behind_a_suspension_is_asked_about_when_the_run_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def probe(key: str, arguments: dict[str, Any]) -> Any:
+        return happened({"paid": 5})
+
+    async def code(run: Run) -> Any:
+        paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+        await bank.entered.wait()
+        text = (await run.step_model(model="m", messages=[user("hi")], key="hi")).text
+        return [text, (await paying).value]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=bank.tools(probe=probe)) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, limits=Limits(steps=1)) == "budget_exhausted"
+            bank.lets_go.set()
+            while not caplog.records:
+                await asyncio.sleep(0)
+            assert (await runs.show("r"))["status"] == "budget_exhausted"
+            await runs.limit("r", unit="steps", cap=5)
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == ["re: hi", {"paid": 5}]
+        assert bank.world.done == ["pay 5"]
+
+    bank = Bank()
+    play(scenario())
+    (record,) = caplog.records
+    assert "pay" in record.getMessage()
