@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
@@ -28,6 +29,7 @@ from artelier.kernel.queries.runs import depth_in_loop, open_runs_of
 from artelier.kernel.queries.steps import find_record, keys_like
 from artelier.kernel.run.lifecycle import unread_notes
 from artelier.kernel.run_limits import limits_of, scopes_of
+from artelier.kernel.steps.step_keys import notes_key
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import decode_stored
 from artelier.missions.definition import template
@@ -375,11 +377,14 @@ async def _conversation(
 
 async def _taken_notes(desk: TenantScope, run: int, *, key: str) -> list[ChatMessage]:
     """Notes that an iteration which is not over has taken."""
-    found = await find_record(desk.services.store, run, key)
-    if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
-        return []
-    ref = decode_stored(found.outcome.data, type=StepCompleted).result
-    return _notes(await blob_json(desk.services, desk.id, ref) or [])
+    texts = list[str]()
+    for number in count(1):
+        found = await find_record(desk.services.store, run, notes_key(key, number))
+        if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
+            break
+        ref = decode_stored(found.outcome.data, type=StepCompleted).result
+        texts += await blob_json(desk.services, desk.id, ref) or []
+    return _notes(texts)
 
 
 def _notes(texts: list[str]) -> list[ChatMessage]:
