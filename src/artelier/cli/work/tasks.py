@@ -129,7 +129,8 @@ async def retry(
     call: CliCall,
     task: TaskId,
     max_iterations: Annotated[
-        int | None, typer.Option("--max-iterations", metavar="N", help="Allow so many now.")
+        int | None,
+        typer.Option("--max-iterations", metavar="N", help="Allow so many from now on, at most 20."),
     ] = None,
 ) -> None:
     """Let a task be worked on again.
@@ -139,9 +140,7 @@ async def retry(
     """
     async with call.kernel() as kernel:
         tasks = kernel.for_tenant(call.tenant).tasks
-        if max_iterations is not None:
-            await tasks.change(task, max_iterations=max_iterations, by=call.person)
-        found = await tasks.retry(task, by=call.person)
+        found = await tasks.retry(task, max_iterations=max_iterations, by=call.person)
     _print_task(call, found)
     if not call.as_json:
         call.screen.note(f"work on it: {call.command_line('resume', task)}")

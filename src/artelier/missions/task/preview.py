@@ -264,7 +264,8 @@ async def _preview(
 ) -> PromptPreview:
     job = stand.place.job
     task = job.content()
-    allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
+    asked = await context_sources.max_iterations_now(desk, comes.task) or task.max_iterations
+    allowed = min(asked, guided.iterations or asked)
     state = stand.state.replace(allowed=allowed)
     run_id = comes.task if comes.is_begun else job.mission
     seen = await _read_context(desk, stand, steering, run_id=run_id)
