@@ -459,10 +459,20 @@ def test_tasks_are_made_and_cancelled_from_the_command_line(
         "tasks", "create", "More", "--criteria", "Names it.", "--agent", "d1/analyst", "--id", "tasks/more"
     )
     cancelled = shell("tasks", "cancel", "tasks/more")
+    free = shell("tasks", "create", "Free", "--criteria", "Names it.", "--id", "tasks/free")
+    early = shell("resume", "tasks/free")
+    assigned = shell("tasks", "assign", "tasks/free", "--agent", "d1/analyst")
     unknown = shell("tasks", "show", "tasks/none")
 
     assert (made.code, made.out) == (0, "tasks/more\n")
     assert cancelled.out == "tasks/more is cancelled\n"
+    assert "artelier resume" not in free.err
+    for said in (free, early):
+        assert "artelier tasks assign tasks/free --agent ID" in said.err
+    assert (assigned.out, assigned.code) == ("tasks/free is pending\n", 0)
+    assert "artelier resume tasks/free" in assigned.err
+    refused = shell("tasks", "retry", "tasks/free", "--max-iterations", "6")
+    assert refused.code == 1 and "0 of 5" in shell("tasks", "show", "tasks/free").out
     assert unknown.code == 6
 
 

@@ -120,8 +120,31 @@ async def create(
         call.screen.json(found)
         return
     call.screen.line(found["id"])
-    if not mission:
-        call.screen.note(f"work on it: {call.command_line('resume', found['id'])}")
+    if not mission or not agent:
+        _note_way_on(call, found)
+
+
+@command(app, name="assign", example="artelier tasks assign tasks/late-orders --agent m1/analyst")
+async def assign(
+    call: CliCall,
+    task: TaskId,
+    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Who works on it.")],
+) -> None:
+    """Give a task that nobody works on to an agent."""
+    async with call.kernel() as kernel:
+        tasks = kernel.for_tenant(call.tenant).tasks
+        found = await tasks.change(task, assigned_agent_id=agent, by=call.person)
+    _print_task(call, found)
+    if not call.as_json and not found["mission"]:
+        _note_way_on(call, found)
+
+
+def _note_way_on(call: CliCall, task: TaskReport) -> None:
+    """Say what has a task worked on."""
+    if task["assigned_agent_id"]:
+        call.screen.note(f"work on it: {call.command_line('resume', task['id'])}")
+    else:
+        call.screen.note(f"nobody has it: {call.command_line('tasks', 'assign', task['id'], '--agent')} ID")
 
 
 @command(app, name="retry", example="artelier tasks retry q3-report/figures")

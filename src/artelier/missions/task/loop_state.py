@@ -485,7 +485,7 @@ async def task_job(
         raise InvalidRequest(
             f"task {task!r} is assigned to nobody",
             expected="an agent",
-            hint="Assign it: PATCH /api/v1/tasks/ID, or tasks.change(ID, assigned_agent_id=...).",
+            hint=f"Assign it: artelier tasks assign {task} --agent ID, or PATCH /api/v1/tasks/{task}.",
         )
     agent_id = check_name(content.assigned_agent_id, what="an agent")
     agent = await agent_content(desk, agent_id)
