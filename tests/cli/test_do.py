@@ -426,6 +426,33 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
     assert re.search(r"d1/answer-md@2 accepted by user:\S+", shown.out)
 
 
+def test_why_an_output_did_not_pass_is_told_by_rule_check_and_person(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    task = {
+        **PLAN["tasks"][0],
+        "max_iterations": 1,
+        "checks": [{"kind": "regex", "pattern": "PHONE [0-9]+"}, {"kind": "length", "min": 2}],
+    }
+    provider.says(says({**PLAN, "tasks": [task]}), WRITE, TEXT, WRITE, TEXT)
+
+    failed = do(shell)
+    shown = shell("tasks", "show", "d1/answer")
+    shell("tasks", "reject", "d1/answer", "--note", "Name the\nregion.")
+    shell("tasks", "retry", "d1/answer")
+    shell("resume", "d1/answer")
+    equal = shell("tasks", "show", "d1/answer")
+
+    assert "evaluated: not passed: check regex: found in no output" in failed.err
+    assert "   check regex PHONE [0-9]+ not passed: found in no output\n" in shown.out
+    assert re.search(r"   check length passed: \d+ words, expected 2 to any number\n", shown.out)
+    assert "2. create_artifact d1/answer-md@2: not passed (void: rejected)" in equal.out
+    assert re.search(
+        r"   rejected in d1/answer-md@2: equal to version 1, which user:\S+ rejected: Name the region\.\n",
+        equal.out,
+    )
+
+
 def test_a_task_that_fails_is_seen_retried_and_done(shell: Shell, sales: str, provider: Provider) -> None:
     think = decides("analyze")
     provider.says(says(PLAN), think, decides("analyze"), think, *WORK)

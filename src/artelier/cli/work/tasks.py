@@ -302,7 +302,7 @@ def _print(call: CliCall, task: TaskDetail) -> None:
         call.screen.line()
         call.screen.line(f"{one['iteration']}. {what}{_format_verdict(one)}", "bold")
         call.screen.line(f"   {display.line(str(one['reason']), chars_max=300)}")
-        for line in _evidence(one["verdict"]):
+        for line in _evidence(one["verdict"], task["checks"]):
             call.screen.line(f"   {line}")
 
 
@@ -332,12 +332,34 @@ def _by_person(judged: JudgedOutput) -> str:
     return f"{judged['output']} {word} by {judged['by']}{note}"
 
 
-def _evidence(verdict: object) -> list[str]:
-    """Return what was judged of each criterion, with what it was judged by."""
-    criteria: Any = None
-    if isinstance(verdict, dict):
-        criteria = cast("dict[str, Any]", verdict).get("criteria")
+def _expectations(results: Sequence[dict[str, Any]], checks: Sequence[Any]) -> list[str]:
+    """Return what each result of a check was to be, as far as it does not say so itself.
+
+    Tools are asked last, whatever the order in the definition.
+    """
+    defined = sorted(cast("Sequence[dict[str, Any]]", checks), key=lambda one: one.get("kind") == "tool")
+    defined = defined[: len(results)]
+    if [one.get("kind") for one in defined] != [one.get("kind") for one in results]:
+        return [""] * len(results)
+    said = [str(one.get("pattern") or one.get("tool") or "") for one in defined]
+    return [f" {display.line(one, chars_max=200)}" if one else "" for one in said]
+
+
+def _evidence(verdict: object, checks: Sequence[Any]) -> list[str]:
+    """Return what was judged: what broke a rule, the task's checks, and each criterion with its quotes."""
+    if not isinstance(verdict, dict):
+        return []
+    told = cast("dict[str, Any]", verdict)
+    criteria: Any = told.get("criteria")
     lines: list[str] = []
+    for one in cast("list[dict[str, Any]]", told.get("faults") or []):
+        found = display.line("; ".join(map(str, one.get("found") or ())), chars_max=600)
+        lines.append(f"{one.get('rule')} in {one.get('ref')}: {found}")
+    results = cast("list[dict[str, Any]]", told.get("checks") or [])
+    for one, expected in zip(results, _expectations(results, checks), strict=True):
+        word = "passed" if one.get("passed") else "not passed"
+        found = display.line(str(one.get("found")), chars_max=400)
+        lines.append(f"check {one.get('kind')}{expected} {word}: {found}")
     for one in _advice(verdict):
         word = {True: "a fault", False: "no fault"}.get(one["is_fault"], "passed over")
         found = display.line("; ".join(one["found"]), chars_max=200)
