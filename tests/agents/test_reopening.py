@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from artelier import AgentResult, AutonomousAgent, Kernel, Limits, ModelReply, ModelRequest, tool
+from artelier import AgentResult, AutonomousAgent, Kernel, Limits, ModelReply, ModelRequest, Policy, tool
 from artelier.agents import resume_run
-from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.errors import Conflict, InvalidRequest, ModelRefusedCall, NotFound, ProviderUnavailable
 from artelier.kernel import events as ev
 from artelier.log import run_stream
 from artelier.ports.model import ToolCall
@@ -217,6 +218,97 @@ def test_output_that_never_fitted_goes_on_after_a_note(tmp_path: Path) -> None:
     play(tmp_path / "s.db", code, ScriptedModel(["a", "b", "c", '{"n": 4}']))
 
 
+class Numbered(BaseModel):
+    n: int
+
+
+LOOK = tool_call("look", {"at": "x"})
+DOWN = ProviderUnavailable("down")
+CUT = ModelReply(text="The", finish_reason="length")
+
+
+@pytest.mark.parametrize("before", [[], [LOOK]], ids=["at once", "after a tool"])
+@pytest.mark.parametrize(
+    ("fails", "reason", "more"),
+    [
+        ([DOWN], "provider_unavailable", {}),
+        ([ModelRefusedCall("no")], "model_refused_call", {}),
+        (["a", "b", "c"], "output_invalid", {"output_schema": Numbered}),
+        ([""] * 3, "empty_reply", {}),
+        ([CUT] * 6, "output_cut", {}),
+        # Only its last request is made anew: the note is for the one behind it.
+        ([DOWN, DOWN], "provider_unavailable", {"models": ["m", "other"]}),
+        ([CUT, DOWN], "provider_unavailable", {}),
+    ],
+    ids=["unavailable", "refused", "invalid", "empty", "cut", "all-unavailable", "cut-unavailable"],
+)
+def test_a_note_reaches_the_model_whatever_the_run_failed_of(
+    tmp_path: Path, before: list[Any], fails: list[Any], reason: str, more: dict[str, Any]
+) -> None:
+    """A request that came to nothing was made anew without the note, and the run completed without it."""
+
+    def shown(request: ModelRequest) -> Any:
+        return '{"n": 4}' if notes_of(request) else '{"n": 3}'
+
+    model = ScriptedModel([*before, *fails, *[shown] * 3])
+
+    async def scenario() -> None:
+        models, policy = {"m": model, "other": model}, Policy(attempts_max=1)
+        with Kernel.open(tmp_path / "s.db", models=models, tools=[look], policy=policy) as kernel:
+            agent = AutonomousAgent(kernel=kernel)
+            start: dict[str, Any] = {"model": "m", **more} if "models" not in more else more
+            first = await agent.run(run_id="r", prompt="Count.", **start)
+            assert (first.status, first.reason) == ("failed", reason)
+            asked = len(model.requests)
+
+            result = await agent.resume("r", note="note: there are four")
+
+            assert (result.status, result.text) == ("completed", '{"n": 4}')
+            assert any(notes_of(request) for request in model.requests[asked:])
+            assert len(notes_of(model.requests[-1])) == 1
+            await replays(kernel, agent, result)
+
+    asyncio.run(scenario())
+
+
+def test_each_note_reaches_the_model_that_fails_again_and_again(tmp_path: Path) -> None:
+    refused = ModelRefusedCall("no")
+
+    async def code(kernel: Kernel, model: ScriptedModel) -> None:
+        agent = AutonomousAgent(kernel=kernel)
+        assert (await agent.run(run_id="r", model="m", prompt="Go.")).reason == "model_refused_call"
+        for number in range(3):
+            result = await agent.resume("r", note=f"note: {number}")
+        assert (result.status, result.text) == ("completed", "done")
+        assert [notes_of(request) for request in model.requests] == [
+            [f"note: {number}" for number in range(count)] for count in range(4)
+        ]
+        await replays(kernel, agent, result)
+
+    play(tmp_path / "s.db", code, ScriptedModel([*[refused] * 3, "done"]))
+
+
+def test_an_answer_is_not_the_end_while_a_note_is_unread(tmp_path: Path) -> None:
+    kernels: list[Kernel] = []
+
+    async def greet(request: ModelRequest) -> str:
+        if notes_of(request):
+            return "Bonjour."
+        await kernels[0].for_tenant().inject("r", "note: in French")
+        return "Hello."
+
+    async def code(kernel: Kernel, model: ScriptedModel) -> None:
+        kernels.append(kernel)
+        agent = AutonomousAgent(kernel=kernel)
+        result = await agent.run(run_id="r", model="m", prompt="Greet.")
+        assert (result.status, result.text) == ("completed", "Bonjour.")
+        assert [m.text for m in model.requests[-1].messages[-2:]] == ["Hello.", "note: in French"]
+        assert len(model.requests) == 2
+        await replays(kernel, agent, result)
+
+    play(tmp_path / "s.db", code, ScriptedModel(greet))
+
+
 def test_another_process_goes_on_with_what_was_raised(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
 
@@ -304,6 +396,37 @@ def test_a_run_killed_at_any_point_around_its_end_comes_to_the_same(tmp_path: Pa
     assert len(calls) > 10
     assert all(count <= 4 for count in calls)  # what was paid for is never asked again
     assert calls == sorted(calls, reverse=True)
+
+
+def test_a_note_is_read_once_wherever_its_run_is_killed(tmp_path: Path) -> None:
+    def stern(request: ModelRequest) -> Any:
+        if notes_of(request):
+            return "found it"
+        if any(message.role == "tool" for message in request.messages):
+            raise ModelRefusedCall("no")
+        return LOOK
+
+    async def life(path: Path, **more: Any) -> None:
+        model = ScriptedModel(stern)
+        with Kernel.open(path, models={"m": model}, tools=[look], **more) as kernel:
+            agent = AutonomousAgent(kernel=kernel)
+            result = await agent.run(run_id="r", model="m", prompt="Find it.")
+            if result.status == "failed":
+                result = await agent.resume("r", note="note: it is here")
+            assert (result.status, result.text) == ("completed", "found it")
+            kinds = [event.kind for event in await kernel.store.read(run_stream("default", "r"))]
+            # One that a dead process was told is obeyed beside that of the next one.
+            assert all(len(notes_of(request)) <= kinds.count("note.injected") for request in model.requests)
+            await replays(kernel, agent, result)
+
+    async def scenario() -> None:
+        deaths = Deaths(tmp_path / "s.db", World())
+        await life(tmp_path / "s.db", fault=deaths)
+        assert len(deaths.found) > 10
+        for death in deaths.found:
+            await life(death.path)
+
+    asyncio.run(scenario())
 
 
 # Being stuck

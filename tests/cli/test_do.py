@@ -426,6 +426,33 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
     assert re.search(r"d1/answer-md@2 accepted by user:\S+", shown.out)
 
 
+def test_why_an_output_did_not_pass_is_told_by_rule_check_and_person(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    task = {
+        **PLAN["tasks"][0],
+        "max_iterations": 1,
+        "checks": [{"kind": "regex", "pattern": "PHONE [0-9]+"}, {"kind": "length", "min": 2}],
+    }
+    provider.says(says({**PLAN, "tasks": [task]}), WRITE, TEXT, WRITE, TEXT)
+
+    failed = do(shell)
+    shown = shell("tasks", "show", "d1/answer")
+    shell("tasks", "reject", "d1/answer", "--note", "Name the\nregion.")
+    shell("tasks", "retry", "d1/answer")
+    shell("resume", "d1/answer")
+    equal = shell("tasks", "show", "d1/answer")
+
+    assert "evaluated: not passed: check regex: found in no output" in failed.err
+    assert "   check regex PHONE [0-9]+ not passed: found in no output\n" in shown.out
+    assert re.search(r"   check length passed: \d+ words, expected 2 to any number\n", shown.out)
+    assert "2. create_artifact d1/answer-md@2: not passed (void: rejected)" in equal.out
+    assert re.search(
+        r"   rejected in d1/answer-md@2: equal to version 1, which user:\S+ rejected: Name the region\.\n",
+        equal.out,
+    )
+
+
 def test_a_task_that_fails_is_seen_retried_and_done(shell: Shell, sales: str, provider: Provider) -> None:
     think = decides("analyze")
     provider.says(says(PLAN), think, decides("analyze"), think, *WORK)
@@ -459,10 +486,20 @@ def test_tasks_are_made_and_cancelled_from_the_command_line(
         "tasks", "create", "More", "--criteria", "Names it.", "--agent", "d1/analyst", "--id", "tasks/more"
     )
     cancelled = shell("tasks", "cancel", "tasks/more")
+    free = shell("tasks", "create", "Free", "--criteria", "Names it.", "--id", "tasks/free")
+    early = shell("resume", "tasks/free")
+    assigned = shell("tasks", "assign", "tasks/free", "--agent", "d1/analyst")
     unknown = shell("tasks", "show", "tasks/none")
 
     assert (made.code, made.out) == (0, "tasks/more\n")
     assert cancelled.out == "tasks/more is cancelled\n"
+    assert "artelier resume" not in free.err
+    for said in (free, early):
+        assert "artelier tasks assign tasks/free --agent ID" in said.err
+    assert (assigned.out, assigned.code) == ("tasks/free is pending\n", 0)
+    assert "artelier resume tasks/free" in assigned.err
+    refused = shell("tasks", "retry", "tasks/free", "--max-iterations", "6")
+    assert refused.code == 1 and "0 of 5" in shell("tasks", "show", "tasks/free").out
     assert unknown.code == 6
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -437,39 +438,42 @@ def test_notes_reach_the_run_once_in_order_also_after_a_restart(tmp_path: Path) 
     play(scenario())
 
 
-def test_a_note_given_after_a_crash_waits_for_the_next_cycle(tmp_path: Path) -> None:
-    """Else the pending request would differ from its record, and the run could never go on."""
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_note_given_after_an_interrupted_call_is_read_as_soon_as_it_can_be(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    """A call that was cut off is made anew, with the note. One whose process died is made as it is recorded:
+    another could not be told from it by a replay."""
 
-    def code(model_fails: bool) -> Any:
-        async def loop(run: Run) -> Any:
-            talk, said = run.conversation(), list[str]()
-            for cycle in (1, 2):
-                for note in await run.notes(key=f"c{cycle}/notes"):
-                    talk.append({"role": "user", "content": note})
-                talk.append({"role": "user", "content": f"cycle {cycle}"})
-                reply = await run.step_model(model="m", messages=talk, key=f"c{cycle}/model")
-                talk.append(reply)
-                said.append(str(len(talk)))
-            return said
-
-        return loop
+    async def loop(run: Run) -> Any:
+        talk, said = run.conversation(), list[str]()
+        for cycle in (1, 2):
+            for note in await run.notes(key=f"c{cycle}/notes"):
+                talk.append({"role": "user", "content": note})
+            talk.append({"role": "user", "content": f"cycle {cycle}"})
+            reply = await run.step_model(model="m", messages=talk, key=f"c{cycle}/model")
+            talk.append(reply)
+            said.append(str(len(talk)))
+        return said
 
     async def scenario() -> None:
-        gate = GateModel()
+        gate, killed = GateModel(), tmp_path / "killed"
         with open_kernel(tmp_path, gate) as kernel:
-            runs = kernel.for_tenant()
-            work = asyncio.create_task(drive(runs, code(True)))
+            work = asyncio.create_task(drive(kernel.for_tenant(), loop))
             await gate.asked("cycle 1")
+            shutil.copytree(tmp_path, killed)
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
-            await runs.inject("r", "hurry")
         model = echo()
-        with open_kernel(tmp_path, model) as kernel:
+        with open_kernel(killed if is_killed else tmp_path, model) as kernel:
             runs = kernel.for_tenant()
-            assert await drive(runs, code(False)) == "completed"
-            assert await result_of(runs) == ["2", "5"]
-            assert [m.text for m in model.requests[-1].messages][2] == "hurry"
+            await runs.inject("r", "hurry")
+            assert await drive(runs, loop) == "completed"
+            assert await result_of(runs) == (["2", "5"] if is_killed else ["3", "5"])
+            said = [m.text for m in model.requests[-1].messages]
+            assert said.index("hurry") == (2 if is_killed else 0)
+            assert await drive(runs, loop) == "completed"
 
     play(scenario())
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel
+from artelier import Kernel, ModelRequest
 from artelier.agents import Worker
 from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.log import run_stream
 from artelier.missions.task.loop_state import TaskJob
 from tests.missions.mission_stage import (
     FORK,
@@ -100,6 +101,48 @@ def test_a_rejected_output_fails_its_task_and_its_agent_reads_why_when_it_is_ret
             )
             for run in (MISSION, "m1/figures", "m1/letter"):
                 assert (await replayed(kernel, "acme", run)).status == "completed"
+
+    play(scenario())
+
+
+class Stubborn(Team):
+    """Its agents write the same again, whatever was rejected."""
+
+    def _answer(self, request: ModelRequest) -> Any:
+        answer = super()._answer(request)
+        return answer.partition(" Written anew")[0] if isinstance(answer, str) else answer
+
+
+def test_a_task_that_was_done_stays_done_where_what_it_waited_for_was_rejected(tmp_path: Path) -> None:
+    """The mission said that it was blocked, and the list of tasks that it was done."""
+    judges = [reject]
+    team = Stubborn(LINE, judge=lambda request: judges[-1](request))
+
+    async def blocks(kernel: Kernel) -> int:
+        return sum(e.kind == "task.blocked" for e in await kernel.store.read(run_stream("acme", MISSION)))
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            assert statuses(await launched(desk)) == {"figures": "failed", "letter": "blocked"}
+            judges.append(approve)
+            await desk.retry(MISSION)
+            await desk.drive_mission(MISSION)
+            assert statuses(await desk.mission(MISSION)) == {"figures": "done", "letter": "done"}
+            before = await blocks(kernel)
+
+            for _ in range(2):
+                await desk.tasks.judge("m1/figures", accepted=False, by="user:kim")
+                await desk.retry(MISSION)
+                result = await desk.drive_mission(MISSION)
+
+                assert statuses(await desk.mission(MISSION)) == {"figures": "failed", "letter": "done"}
+                assert result.status == "failed" and result.text.startswith("1 of 2 tasks was not done: fig")
+                assert await blocks(kernel) == before
+                assert (await replayed(kernel, "acme", MISSION)).status == "failed"
+
+            await desk.tasks.judge("m1/figures", accepted=True, by="user:kim")
+            assert (await desk.mission(MISSION))["status"] == "completed"
 
     play(scenario())
 

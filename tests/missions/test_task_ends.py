@@ -237,6 +237,29 @@ def test_an_error_of_the_model_fails_the_task_and_a_retry_goes_on(tmp_path: Path
     play(scenario())
 
 
+def test_a_note_reaches_the_decision_that_is_asked_anew(tmp_path: Path) -> None:
+    """It was asked as before, and the task was done without anybody having read the note."""
+
+    async def scenario() -> None:
+        refused = ModelRefusedCall("too rude")
+        actor = Actor(look(), refused, refused, write())
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await work(desk)
+            for note in ("Only Oslo counts.", "In kroner."):
+                await desk.resume(TASK, note=note)
+                ahead = await next_prompt(desk, "m/analyst")
+                assert note in str(ahead.prompt.parts)
+                result = await drive_task(desk, TASK, on_wait="return")
+
+            assert (result.status, result.iterations) == ("done", 2)
+            assert [text_of(one).count("Only Oslo counts.") for one in actor.requests()] == [0, 0, 1, 1]
+            assert [text_of(one).count("In kroner.") for one in actor.requests()] == [0, 0, 0, 1]
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
 def test_a_missing_input_blocks_and_a_retry_looks_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor = Actor(look(), write())

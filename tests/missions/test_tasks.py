@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from artelier.missions.reports import TaskDetail
 from artelier.missions.steering_document import SteeringStore
 from artelier.missions.task.preview import next_prompt
 from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
-from tests.missions.task_stage import DONE, THINK, decide, play, reject, text_of, write
+from tests.missions.task_stage import DONE, THINK, decide, look, play, reject, text_of, write
 
 
 async def agent(desk: TenantKernel, id: str = "staff/ana", **more: Any) -> str:
@@ -225,6 +226,86 @@ def test_a_failed_task_is_retried_with_more_iterations(tmp_path: Path) -> None:
 
             assert (failed.status, failed.reason) == ("failed", "max_iterations")
             assert done.status == "completed"
+
+    play(scenario())
+
+
+CITIES = [look(city) for city in ("Oslo", "Bergen", "Molde", "Voss", "Hamar", "Moss", "Bodø", "Narvik")]
+
+Way = Callable[[TenantKernel], Awaitable[object]]
+
+
+async def _change_and_retry(desk: TenantKernel) -> None:
+    await desk.tasks.change("tasks/own", max_iterations=3)
+    await desk.retry("tasks/own")
+
+
+WAYS: dict[str, Way] = {
+    "retry": lambda desk: desk.tasks.retry("tasks/own", max_iterations=3),
+    "change": _change_and_retry,
+    "resume": lambda desk: desk.resume("tasks/own", max_iterations=5),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_has_as_many_iterations_as_a_person_allows_it_after_its_limit(
+    tmp_path: Path, way: str
+) -> None:
+    """It had as many as it began with, whatever was asked for and shown."""
+    team = Team(scripts={"own": CITIES})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own(), assigned_agent_id=ana, max_iterations=2)
+            assert (await desk.tasks.start("tasks/own")).reason == "max_iterations"
+
+            await WAYS[way](desk)
+            ahead = await next_prompt(desk, ana)
+            before = await desk.tasks.show("tasks/own")
+            again = await desk.tasks.start("tasks/own")
+            after = await desk.tasks.show("tasks/own")
+
+            assert (again.status, again.reason) == ("failed", "max_iterations")
+            assert after["message"] == "not done after 3 iterations"
+            assert (before["iteration_count"], after["iteration_count"]) == (2, 5)
+            assert (before["last_iteration"], after["last_iteration"], ahead.last_iteration) == (5, 5, 5)
+            assert team.count("Decision") == 5
+            assert "Iteration 5 of 5" in text_of(team.requests[-1])
+            assert (await replayed(kernel, "acme", "tasks/own")).reason == "max_iterations"
+
+            await desk.resume("tasks/own", max_iterations=6)
+            last = await desk.tasks.start("tasks/own")
+            assert (last.reason, team.count("Decision")) == ("max_iterations", 6)
+            assert (await replayed(kernel, "acme", "tasks/own")).reason == "max_iterations"
+
+    play(scenario())
+
+
+def test_a_limit_of_iterations_that_a_task_cannot_have_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    team = Team(scripts={"own": CITIES})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            ana = await agent(desk)
+            await desk.tasks.create(**own(), assigned_agent_id=ana, max_iterations=2)
+            with pytest.raises(Conflict, match="is pending"):
+                await desk.tasks.retry("tasks/own", max_iterations=6)
+            assert (await desk.tasks.show("tasks/own"))["max_iterations"] == 2
+            await desk.tasks.start("tasks/own")
+
+            for most, error in ((2, Conflict), (23, InvalidRequest), (0, InvalidRequest)):
+                with pytest.raises(error):
+                    await desk.resume("tasks/own", max_iterations=most)
+            with pytest.raises(InvalidRequest, match="no limit stuck_after"):
+                await desk.resume("tasks/own", stuck_after=4)
+            with pytest.raises(InvalidRequest, match="max_iterations"):
+                await desk.tasks.retry("tasks/own", max_iterations=21)
+            shown = await desk.tasks.show("tasks/own")
+
+            assert (shown["status"], shown["max_iterations"], shown["version"]) == ("failed", 2, 1)
 
     play(scenario())
 

@@ -143,17 +143,18 @@ def test_the_state_of_tasks_that_patches_lead_to_is_that_of_the_server(tmp_path:
     play(scenario())
 
 
-def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_everywhere(tmp_path: Path) -> None:
-    async def limits(served: Served) -> dict[str, dict[str, tuple[int, int]]]:
-        """Iterations that each task had and may have, by who says so."""
-        async with _reading(served, "GET", "/agui?after=9000000") as reader:
-            told = (await reader.event() or {})["snapshot"]["tasks"]
-        listed = good(await served.ada.get("/tasks"))["items"]
-        return {
-            "protocol": {id_: (one["iteration"], one["last_iteration"]) for id_, one in told.items()},
-            "list": {one["id"]: (one["iteration_count"], one["last_iteration"]) for one in listed},
-        }
+async def _limits(served: Served) -> dict[str, dict[str, tuple[int, int]]]:
+    """Iterations that each task had and may have, by who says so."""
+    async with _reading(served, "GET", "/agui?after=9000000") as reader:
+        told = (await reader.event() or {})["snapshot"]["tasks"]
+    listed = good(await served.ada.get("/tasks"))["items"]
+    return {
+        "protocol": {id_: (one["iteration"], one["last_iteration"]) for id_, one in told.items()},
+        "list": {one["id"]: (one["iteration_count"], one["last_iteration"]) for one in listed},
+    }
 
+
+def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_everywhere(tmp_path: Path) -> None:
     async def tried(served: Served) -> None:
         good(await served.ada.post(f"{OWN}/start", json={}), 202)
         await stands(served.ada, OWN, "failed")
@@ -179,7 +180,7 @@ def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_every
                 asked = {"at": seq, "new_id": f"fork-{seq}"}
                 good(await served.ada.post(at("runs", "tasks/own", "fork"), json=asked), 201)
 
-            said = await limits(served)
+            said = await _limits(served)
 
             assert said["list"] == said["protocol"]
             assert said["list"] == {
@@ -187,6 +188,33 @@ def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_every
                 **{f"fork-{seq}": limit for seq, limit in forks.items()},
             }
             assert (agent["iteration"], agent["last_iteration"], agent["max_iterations"]) == (6, 8, 5)
+
+    play(scenario())
+
+
+def test_a_task_is_retried_with_another_limit_over_http_and_keeps_to_it(tmp_path: Path) -> None:
+    cities = [look(city) for city in ("Oslo", "Bergen", "Molde", "Voss", "Hamar", "Moss")]
+
+    async def scenario() -> None:
+        team = Team(scripts={"own": [*cities, THINK]})
+        async with serving(tmp_path, model=team.model, tools=[sales_of], has_worker=False) as served:
+            await an_agent(served.ada)
+            await a_task(served.ada, max_iterations=2)
+            for wish, last in ((None, 2), ({"max_iterations": 3}, 5)):
+                if wish is not None:
+                    good(await served.ada.post(f"{OWN}/retry", json=wish))
+                good(await served.ada.post(f"{OWN}/start", json={}), 202)
+                await stands(served.ada, OWN, "failed")
+                found = await _limits(served)
+                assert found["list"] == found["protocol"] == {"tasks/own": (last, last)}
+            good(await served.ada.post(at("runs", "tasks/own", "resume"), json={"max_iterations": 6}))
+            good(await served.ada.post(f"{OWN}/start", json={}), 202)
+            await stands(served.ada, OWN, "failed")
+
+            assert (await _limits(served))["list"] == {"tasks/own": (6, 6)}
+            assert team.count("Decision") == 6
+            refused = await served.ada.post(at("runs", "tasks/own", "resume"), json={"max_iterations": 6})
+            assert refused.status_code == 409
 
     play(scenario())
 

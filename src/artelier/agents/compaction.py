@@ -91,7 +91,7 @@ class ContextWindow:
         key = f"c{number}/{'tightening' if force else 'compaction'}"
         # The receipt, or the calls of one that was cut off: what was begun is brought to its end.
         recorded = await core.history.knows(key) or core.history.expects(key)
-        if not recorded and (core.actor is None or core.history.expects(f"c{number}")):
+        if not recorded and (core.actor is None or core.history.is_bound(f"c{number}")):
             if not force or core.actor is None:
                 return state  # there was none then
         strategy = await self.strategy(state)

@@ -469,11 +469,23 @@ class AgentLoop:
                 state = state.replace(repairs=repairs, repeated=0, seen="")
                 await self.conversation.add({"role": "user", "content": text})
         else:
-            await finish(self.run, self.job, result)
-            state = state.replace(status="completed", repairs=0, repeated=0, seen="")
+            state = state.replace(repairs=0, repeated=0, seen="")
+            if not await self._goes_on_for_notes(state):
+                await finish(self.run, self.job, result)
+                state = state.replace(status="completed")
         state = state.replace(cycle=state.cycle + 1, messages=len(self.conversation))
         self._offer(state)
         return state
+
+    async def _goes_on_for_notes(self, state: AgentState) -> bool:
+        """Return whether an answer is not the end, since the model has not read the newest notes of people.
+
+        They came after its prompt was made. A run without cycles left ends with its answer.
+        """
+        core, done = self.run.core, state.replace(cycle=state.cycle + 1)
+        if await core.history.knows(f"c{done.cycle + 1}/notes"):
+            return True
+        return core.actor is not None and bool(core.notes) and not self._is_used_up(done)
 
     def _after_tools(self, state: AgentState, result: ModelResult, results: list[ToolResult]) -> AgentState:
         for tool_result in results:

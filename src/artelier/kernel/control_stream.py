@@ -230,6 +230,9 @@ def beside(key: str, other: str) -> bool:
 
 # The asker's side
 
+NOTHING = Batch(appends=())
+"""What stands beside commands that nothing else comes with."""
+
 
 async def give(
     services: Services,
@@ -266,12 +269,13 @@ async def _given_by(services: Services, stream: Stream, request: str) -> int | N
 
 
 async def give_in_order(
-    services: Services, tenant: str, run_id: str, wanted: Sequence[Given], *, by: str
+    services: Services, tenant: str, run_id: str, wanted: Sequence[Given], *, by: str, beside: Batch = NOTHING
 ) -> list[EventData]:
     """Give commands that belong together, and return their effects.
 
-    They are written at once, so whoever takes the run up hears all of them before its first step.
-    Errors: those of `give`, for the first one that is refused.
+    They are written at once, so whoever takes the run up hears all of them before its first step. What is
+    `beside` them is written with them, and not if the run would refuse the first.
+    Errors: those of `give`, for the first one that is refused; those of the guard of `beside`.
     """
     for one in wanted:
         if one.verb not in VERBS:
@@ -284,7 +288,7 @@ async def give_in_order(
             hint="Fork it; the fork is a run of this store.",
         )
     drafts: list[Draft] = []
-    blobs: list[Blob] = []
+    blobs: list[Blob] = [*beside.blobs]
     for one in wanted:
         ref = None
         if one.payload is not None:
@@ -298,7 +302,13 @@ async def give_in_order(
     stream = control_stream(tenant, run_id)
     first = await _given_by(services, stream, wanted[0].request) if wanted[0].is_repeat else None
     if first is None:
-        receipt = await services.store.append(Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs))
+        if beside is not NOTHING:
+            standing = await _standing(services, tenant, run_id, driven=False)
+            refused = decide(standing, cast(ev.CommandGiven, drafts[0].data), 0)
+            if isinstance(refused, ev.CommandRefused):
+                raise conflict_of_refusal(run_id, refused, status=row.status)
+        appends = [StreamAppend(stream, drafts), *beside.appends]
+        receipt = await services.store.append(Batch(appends=appends, blobs=blobs, guard=beside.guard))
         first = receipt.seqs[0] - len(drafts) + 1
     if not services.nudge(tenant, run_id):
         await apply_if_idle(services, tenant, run_id)

@@ -125,6 +125,31 @@ class MissionsHandle:
 
         return await mission_object(self, mission_id)
 
+    async def resume(
+        self: TenantScope,
+        run_id: str,
+        *,
+        note: str = "",
+        limits: Limits | None = None,
+        max_iterations: int | None = None,
+        stuck_after: int | None = None,
+        by: str = "operator",
+    ) -> EventData:
+        """Let a run go on that is paused or out of budget, or reopen a failed one; nobody has to drive it.
+
+        With a `note`, which its agent reads next, or a raised limit a failed run is reopened: it keeps all
+        that it has done and paid for. Without one it stays failed (`retry` tries its failed step again).
+        `limits` sets the run's own caps; `max_iterations` and `stuck_after` are those of its loop.
+        Units:  `max_iterations` counts from the run's beginning. With a note alone, it counts anew; so does
+        what the run ended by. `limits.wall_s` counts from the run's beginning as well.
+        Errors: `Conflict` for a run that has ended otherwise, is not paused, or is a turn of a chat;
+        `InvalidRequest` for a limit that is used up already, or that its loop does not have.
+        """
+        from artelier.missions.task.task_handle import resume_or_reopen
+
+        loop_limits = {"max_iterations": max_iterations, "stuck_after": stuck_after}
+        return await resume_or_reopen(self, run_id, note=note, limits=limits, loop_limits=loop_limits, by=by)
+
     async def retry(self: TenantScope, run_id: str, *, by: str = "operator") -> EventData:
         """Reopen a failed run: its failed steps are executed again. A mission has failed when its goal stands
         as failed or blocked, whatever its run has ended as; what a person rejected in it is made anew.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, LeaseHeld, RunStopped, RunSuspended
 from artelier.kernel import OpenRun, control_stream, reconcile, run_limits, run_row
 from artelier.kernel.commands import REOPEN, Given
+from artelier.kernel.control_stream import NOTHING
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.history.drift import newest_drift
 from artelier.kernel.queries import reports
@@ -22,7 +23,7 @@ from artelier.kernel.run.context import is_final
 from artelier.kernel.run.waits import microseconds
 from artelier.kernel.run_limits import cap_values, encode_limits
 from artelier.kernel.tool_calls.compensation import compensate_ended
-from artelier.log import EventData
+from artelier.log import Batch, EventData
 from artelier.money import parse_usd
 from artelier.pii.vault import escape_json
 
@@ -49,44 +50,6 @@ class CommandsHandle:
 
     async def pause(self: TenantScope, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         return await _give(self, run_id, "pause", by=by, payload=note or None)
-
-    async def resume(
-        self: TenantScope,
-        run_id: str,
-        *,
-        note: str = "",
-        limits: Limits | None = None,
-        max_iterations: int | None = None,
-        stuck_after: int | None = None,
-        by: str = "operator",
-    ) -> EventData:
-        """Let a run go on that is paused or out of budget, or reopen a failed one; nobody has to drive it.
-
-        With a `note`, which its agent reads next, or a raised limit a failed run is reopened: it keeps all
-        that it has done and paid for. Without one it stays failed (`retry` tries its failed step again).
-        `limits` sets the run's own caps; `max_iterations` and `stuck_after` are those of its loop.
-        Units:  `max_iterations` counts from the run's beginning. With a note alone, it counts anew; so does
-        what the run ended by. `limits.wall_s` counts from the run's beginning as well.
-        Errors: `Conflict` for a run that has ended otherwise, is not paused, or is a turn of a chat;
-        `InvalidRequest` for a limit that is used up already.
-        """
-        loop = encode_limits({"max_iterations": max_iterations, "stuck_after": stuck_after})
-        row = await run_row(self.services.store, self.id, run_id)
-        caps = [] if limits is None else cap_values(limits)
-        _check_time(caps, row.started_us, self.services.clock.now_us())
-        told = [Given(verb="limit", key=unit, choice=str(cap)) for unit, cap in caps]
-        if note.strip():
-            told.append(Given(verb="inject", payload=_escape_unknown_placeholders(self, run_id, note)))
-        is_asked = bool(loop or told)
-        reopens = bool(loop) or (is_asked and row.status == "failed")
-        resume = Given(verb="resume", key=REOPEN if reopens else "", choice=loop)
-        # A run that goes on by itself hears the rest first; one that has failed hears nothing before it is
-        # reopened.
-        wanted = [resume, *told] if reopens else [*told, resume]
-        await self.state()
-        self.keep_alive()
-        effects = await give_in_order(self, run_id, wanted, by=by)
-        return effects[0] if reopens else effects[-1]
 
     async def step(self: TenantScope, run_id: str, *, by: str = "operator") -> EventData:
         """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
@@ -351,6 +314,37 @@ async def _give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command
     return await give(desk, run_id, verb, by=by, **command)
 
 
+async def resume_run(
+    desk: TenantScope,
+    run_id: str,
+    *,
+    note: str,
+    limits: Limits | None,
+    loop_limits: Mapping[str, int | None],
+    by: str,
+    beside: Batch = NOTHING,
+) -> EventData:
+    """Let a run go on, or reopen a failed one, and write what comes `beside` it. Errors: see
+    `MissionsHandle.resume`."""
+    loop = encode_limits(loop_limits)
+    row = await run_row(desk.services.store, desk.id, run_id)
+    caps = [] if limits is None else cap_values(limits)
+    _check_time(caps, row.started_us, desk.services.clock.now_us())
+    told = [Given(verb="limit", key=unit, choice=str(cap)) for unit, cap in caps]
+    if note.strip():
+        told.append(Given(verb="inject", payload=_escape_unknown_placeholders(desk, run_id, note)))
+    is_asked = bool(loop or told)
+    reopens = bool(loop) or (is_asked and row.status == "failed")
+    resume = Given(verb="resume", key=REOPEN if reopens else "", choice=loop)
+    # A run that goes on by itself hears the rest first; one that has failed hears nothing before it is
+    # reopened.
+    wanted = [resume, *told] if reopens else [*told, resume]
+    await desk.state()
+    desk.keep_alive()
+    effects = await give_in_order(desk, run_id, wanted, by=by, beside=beside)
+    return effects[0] if reopens else effects[-1]
+
+
 # Commands to runs, with what a turn of a chat needs beside: its chat gets all that there is of it
 
 
@@ -364,7 +358,7 @@ async def give(desk: TenantScope, run_id: str, verb: str, *, by: str, **command:
 
 
 async def give_in_order(
-    desk: TenantScope, run_id: str, wanted: Sequence[Given], *, by: str
+    desk: TenantScope, run_id: str, wanted: Sequence[Given], *, by: str, beside: Batch = NOTHING
 ) -> list[EventData]:
     """Give commands that belong together, and return their effects. Errors: as `give`."""
     for one in wanted:
@@ -376,7 +370,7 @@ async def give_in_order(
         # A chat knows nothing of forks of its turns.
         if row.loop == LOOP and row.origin is None and not is_final(row.status):
             return [await _cancel_turn(desk, row, run_id, {"payload": one.payload, "by": by})]
-    return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by)
+    return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by, beside=beside)
 
 
 def _not_reopened(run_id: str) -> Conflict:

@@ -518,7 +518,14 @@ async def _narrate_evaluation(
 
 
 def _missing(verdict: Mapping[str, Any]) -> str:
-    """Return what the first criterion lacks that is not met."""
+    """Return what broke a rule, else which check did not pass, else what the first criterion lacks."""
+    for one in cast("list[dict[str, Any]]", verdict.get("faults") or []):
+        said = f"{one.get('ref')} {'; '.join(map(str, one.get('found') or ()))}"
+        return f": {display.line(said, chars_max=300)}"
+    for one in cast("list[dict[str, Any]]", verdict.get("checks") or []):
+        if not one.get("passed"):
+            said = f"check {one.get('kind')}: {one.get('found')}"
+            return f": {display.line(said, chars_max=300)}"
     criteria: Any = verdict.get("criteria")
     for one in cast("list[Any]", criteria) if isinstance(criteria, list) else []:
         if isinstance(one, dict):

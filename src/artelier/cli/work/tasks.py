@@ -120,8 +120,31 @@ async def create(
         call.screen.json(found)
         return
     call.screen.line(found["id"])
-    if not mission:
-        call.screen.note(f"work on it: {call.command_line('resume', found['id'])}")
+    if not mission or not agent:
+        _note_way_on(call, found)
+
+
+@command(app, name="assign", example="artelier tasks assign tasks/late-orders --agent m1/analyst")
+async def assign(
+    call: CliCall,
+    task: TaskId,
+    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="Who works on it.")],
+) -> None:
+    """Give a task that nobody works on to an agent."""
+    async with call.kernel() as kernel:
+        tasks = kernel.for_tenant(call.tenant).tasks
+        found = await tasks.change(task, assigned_agent_id=agent, by=call.person)
+    _print_task(call, found)
+    if not call.as_json and not found["mission"]:
+        _note_way_on(call, found)
+
+
+def _note_way_on(call: CliCall, task: TaskReport) -> None:
+    """Say what has a task worked on."""
+    if task["assigned_agent_id"]:
+        call.screen.note(f"work on it: {call.command_line('resume', task['id'])}")
+    else:
+        call.screen.note(f"nobody has it: {call.command_line('tasks', 'assign', task['id'], '--agent')} ID")
 
 
 @command(app, name="retry", example="artelier tasks retry q3-report/figures")
@@ -129,7 +152,8 @@ async def retry(
     call: CliCall,
     task: TaskId,
     max_iterations: Annotated[
-        int | None, typer.Option("--max-iterations", metavar="N", help="Allow so many now.")
+        int | None,
+        typer.Option("--max-iterations", metavar="N", help="Allow so many from now on, at most 20."),
     ] = None,
 ) -> None:
     """Let a task be worked on again.
@@ -139,9 +163,7 @@ async def retry(
     """
     async with call.kernel() as kernel:
         tasks = kernel.for_tenant(call.tenant).tasks
-        if max_iterations is not None:
-            await tasks.change(task, max_iterations=max_iterations, by=call.person)
-        found = await tasks.retry(task, by=call.person)
+        found = await tasks.retry(task, max_iterations=max_iterations, by=call.person)
     _print_task(call, found)
     if not call.as_json:
         call.screen.note(f"work on it: {call.command_line('resume', task)}")
@@ -280,7 +302,7 @@ def _print(call: CliCall, task: TaskDetail) -> None:
         call.screen.line()
         call.screen.line(f"{one['iteration']}. {what}{_format_verdict(one)}", "bold")
         call.screen.line(f"   {display.line(str(one['reason']), chars_max=300)}")
-        for line in _evidence(one["verdict"]):
+        for line in _evidence(one["verdict"], task["checks"]):
             call.screen.line(f"   {line}")
 
 
@@ -310,12 +332,34 @@ def _by_person(judged: JudgedOutput) -> str:
     return f"{judged['output']} {word} by {judged['by']}{note}"
 
 
-def _evidence(verdict: object) -> list[str]:
-    """Return what was judged of each criterion, with what it was judged by."""
-    criteria: Any = None
-    if isinstance(verdict, dict):
-        criteria = cast("dict[str, Any]", verdict).get("criteria")
+def _expectations(results: Sequence[dict[str, Any]], checks: Sequence[Any]) -> list[str]:
+    """Return what each result of a check was to be, as far as it does not say so itself.
+
+    Tools are asked last, whatever the order in the definition.
+    """
+    defined = sorted(cast("Sequence[dict[str, Any]]", checks), key=lambda one: one.get("kind") == "tool")
+    defined = defined[: len(results)]
+    if [one.get("kind") for one in defined] != [one.get("kind") for one in results]:
+        return [""] * len(results)
+    said = [str(one.get("pattern") or one.get("tool") or "") for one in defined]
+    return [f" {display.line(one, chars_max=200)}" if one else "" for one in said]
+
+
+def _evidence(verdict: object, checks: Sequence[Any]) -> list[str]:
+    """Return what was judged: what broke a rule, the task's checks, and each criterion with its quotes."""
+    if not isinstance(verdict, dict):
+        return []
+    told = cast("dict[str, Any]", verdict)
+    criteria: Any = told.get("criteria")
     lines: list[str] = []
+    for one in cast("list[dict[str, Any]]", told.get("faults") or []):
+        found = display.line("; ".join(map(str, one.get("found") or ())), chars_max=600)
+        lines.append(f"{one.get('rule')} in {one.get('ref')}: {found}")
+    results = cast("list[dict[str, Any]]", told.get("checks") or [])
+    for one, expected in zip(results, _expectations(results, checks), strict=True):
+        word = "passed" if one.get("passed") else "not passed"
+        found = display.line(str(one.get("found")), chars_max=400)
+        lines.append(f"check {one.get('kind')}{expected} {word}: {found}")
     for one in _advice(verdict):
         word = {True: "a fault", False: "no fault"}.get(one["is_fault"], "passed over")
         found = display.line("; ".join(one["found"]), chars_max=200)

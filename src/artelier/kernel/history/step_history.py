@@ -190,6 +190,20 @@ class History:
         """
         return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
 
+    def is_bound(self, parent: str) -> bool:
+        """Return True if a step under this parent is still to be asked for just as it was recorded.
+
+        A computed value is returned whatever the code has seen by then. A request that came to nothing (its
+        failure ended the run, or its drive was cut off) is made anew.
+        """
+        return bool(parent) and any(
+            key.startswith(f"{parent}/")
+            and step.kind != "compute"
+            and step.status != "open"
+            and not self._is_inside(key)
+            for key, step in self._steps.items()
+        )
+
     async def expects_more(self) -> bool:
         """Return True if a recorded step is still to be asked for: the code is in the run's past.
 

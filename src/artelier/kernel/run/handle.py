@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -35,6 +36,7 @@ from artelier.kernel.steps.failures import (
     words,
 )
 from artelier.kernel.steps.model_call import ModelCall
+from artelier.kernel.steps.step_keys import notes_key
 from artelier.kernel.steps.stream_reader import ModelStream
 from artelier.kernel.steps.structured_output import schema_of
 from artelier.kernel.tool_calls import compensation, tool_step
@@ -435,8 +437,20 @@ class Run:
     async def notes(self, *, key: str | None = None) -> list[str]:
         """Notes that people injected since the last call, oldest first; journaled.
 
-        With a `key`, a call that finds none leaves no event.
+        With a `key`, a call that finds none leaves no event. Where the run has failed behind the call and was
+        reopened, it returns those that came since, too.
         """
+        if key is None:
+            return await self._take_notes(None)
+        texts = list[str]()
+        for number in count(1):
+            taken = await self._take_notes(notes_key(key, number))
+            if not taken:
+                break
+            texts += taken
+        return texts
+
+    async def _take_notes(self, key: str | None) -> list[str]:
         core = self._core
         with self._branch():
             async with at_step(core, key, "compute") as step:
@@ -446,8 +460,8 @@ class Run:
                     return await core.load_json(recorded.outcome.result)
                 if key is not None and (core.actor is None or not core.notes):
                     return []
-                if core.history.expects(full.rpartition("/")[0]):
-                    return []  # the cycle has gone on without notes: they are for the next one
+                if core.history.is_bound(full.rpartition("/")[0]):
+                    return []  # the cycle has gone on without them: they are for the next one
                 await core.boundary()
                 taken, core.notes = core.notes, []
                 texts = [await core.told_json(ref) for _, ref in taken]

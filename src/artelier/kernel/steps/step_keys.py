@@ -133,6 +133,14 @@ def bounded_id(id_: str) -> str:
     return f"{id_[: ID_CHARS_MAX - 17].rstrip('/.')}-{sha256(id_.encode()).hexdigest()[:16]}"
 
 
+def notes_key(key: str, number: int) -> str:
+    """Return the key of the step that takes notes in a cycle; one that is tried anew takes more.
+
+    `number` counts from 1.
+    """
+    return key if number == 1 else f"{key}-{number}"
+
+
 def with_call_ids(reply: ModelReply, *, run_id: str, key: str, asked: MeasuredRequest) -> ModelReply:
     """Return the reply with an id of its own for each call.
 

@@ -316,7 +316,8 @@ class MissionLoop:
                 if await self._depends_otherwise(task):
                     changed = True
                 elif failed is not None:
-                    self._ended[task.id] = await self._block_until_known(task, failed.task)
+                    kept = await self._kept_done(task)
+                    self._ended[task.id] = kept or await self._block_until_known(task, failed.task)
                     changed = True
                 else:
                     self._working[task.id] = asyncio.ensure_future(self._work_on(task))
@@ -332,14 +333,39 @@ class MissionLoop:
         await self._take_up(f"tasks/{self._pages}", [{"task": task.id, "depends_on": list(now)}])
         return True
 
+    async def _kept_done(self, task: Placed) -> TaskStanding | None:
+        """Return the end of a task that was done before what it depends on came to be not done; else None.
+
+        It stays done: what it made is there, unless a person has rejected that since.
+        """
+        found, attempt = None, 1
+        while await self._knows(f"task/{self._slug(task.id)}/{attempt}"):
+            found, attempt = await self._end_of(task, attempt), attempt + 1
+        if found is not None and found.status == "done" and self._is_live:
+            found = await self._end_of(task, attempt)
+        if found is None or found.status != "done":
+            return None
+        await self._pass_blocks(task)
+        return found
+
+    async def _end_of(self, task: Placed, attempt: int) -> TaskStanding:
+        """Return where a task stands after an attempt; journaled."""
+        key = f"task/{self._slug(task.id)}/{attempt}"
+        found = await self._run.step("task", self._standing, task.id, key=key)
+        return TaskStanding(task.id, TaskStatus(found["status"]), found["reason"], tuple(found["outputs"]))
+
     async def _block_until_known(self, task: Placed, by: str) -> TaskStanding:
-        slug, number = self._slug(task.id), 1
-        while await self._knows(f"blocked/{slug}/{number}"):
-            await self._block(task, by, f"blocked/{slug}/{number}")
-            number += 1
-        if number == 1:
-            await self._block(task, by, f"blocked/{slug}/1")
+        if not await self._pass_blocks(task):
+            await self._block(task, by, f"blocked/{self._slug(task.id)}/1")
         return TaskStanding(task.id, TaskStatus.BLOCKED, DEPENDENCY_FAILED, ())
+
+    async def _pass_blocks(self, task: Placed) -> int:
+        """Pass over the blocks of a task from before its mission was reopened; return how many."""
+        number = 0
+        while await self._knows(f"blocked/{self._slug(task.id)}/{number + 1}"):
+            number += 1
+            await self._block(task, "", f"blocked/{self._slug(task.id)}/{number}")
+        return number
 
     async def _block(self, task: Placed, by: str, key: str) -> None:
         async def make(full: str) -> tuple[ev.TaskBlocked, list[Blob]]:
@@ -349,20 +375,14 @@ class MissionLoop:
 
     async def _work_on(self, task: Placed) -> TaskStanding:
         """The end of a task: the recorded one, or what driving it comes to."""
-        slug, number = self._slug(task.id), 1
-        while await self._knows(f"blocked/{slug}/{number}"):  # before its mission was reopened
-            await self._block(task, "", f"blocked/{slug}/{number}")
-            number += 1
-        attempt = 1
+        await self._pass_blocks(task)
+        slug, attempt = self._slug(task.id), 1
         while True:
             key = f"task/{slug}/{attempt}"
             is_recorded = await self._knows(key)
             if not is_recorded:
                 await self._drive(task)
-            found = await self._run.step("task", self._standing, task.id, key=key)
-            ended = TaskStanding(
-                task.id, TaskStatus(found["status"]), found["reason"], tuple(found["outputs"])
-            )
+            ended = await self._end_of(task, attempt)
             again = await self._knows(f"task/{slug}/{attempt + 1}")
             if not again and is_recorded and self._is_live:
                 again = await self._wanted_again(ended, attempt)
@@ -516,6 +536,7 @@ class MissionLoop:
         outputs = [ref for id_ in last for ref in self._ended[id_].outputs]
         result: dict[str, Any] = {"text": "", "output": {"tasks": tasks}, "artifact": "", "outputs": outputs}
         if bad:
+            await self._report(outputs, is_new=False)
             said = ", ".join(
                 f"{self._slug(id_)} {one['status']} ({one['reason']})" for id_, one in bad.items()
             )
@@ -532,12 +553,12 @@ class MissionLoop:
         result["artifact"] = outputs[-1] if outputs else ""
         self._run.finish(result)
 
-    async def _report(self, outputs: list[str]) -> str:
-        """Return the newest report; reports of earlier ends are met in the record."""
+    async def _report(self, outputs: list[str], *, is_new: bool = True) -> str:
+        """Return the newest report, or only meet those of earlier ends in the record."""
         text = ""
         for number in range(self._redone + 1):
             key = f"report/{number}" if number else "report"
-            if number == self._redone or await self._knows(key):
+            if (is_new and number == self._redone) or await self._knows(key):
                 text = await self._run.step("report", report_of, self._desk, outputs, key=key)
         return text
 

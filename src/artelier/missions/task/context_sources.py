@@ -214,6 +214,14 @@ async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:
 Items = list[dict[str, Any]]
 
 
+async def max_iterations_now(desk: TenantScope, task: str) -> int | None:
+    """Return how many iterations the definition of a task allows; None for one that nobody has made."""
+    rows = await desk.services.store.query(
+        "SELECT max_iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)
+    )
+    return rows[0][0] if rows else None
+
+
 class TaskSight:
     """The readings of the iteration at hand."""
 
@@ -242,6 +250,22 @@ class TaskSight:
             key=f"c{state.iteration + 1}/{place}",
         )
         return self._now["steering"][0]
+
+    async def max_iterations(self, state: TaskState, place: str) -> int | None:
+        """Return the limit that the task's definition has now; None for the one that its run began with.
+
+        `place`: of the step that reads it; empty for the limit as it was read last.
+        """
+        begun_with, last = self._job.content().max_iterations, state.reads.get("max_iterations")
+
+        async def read() -> int | None:
+            most = await max_iterations_now(self._desk, self._run.id)
+            return None if most == begun_with and not last else most
+
+        if not place:
+            return await self._run.core.load_json(last or None)
+        await self._read(state, "max_iterations", read, key=f"c{state.iteration + 1}/{place}")
+        return cast("int | None", self._now["max_iterations"][0])
 
     async def look(self, state: TaskState) -> bool:
         """Read all that the prompts show. Whether others have made something since the last look."""

@@ -280,6 +280,11 @@ class Endings:
             if is_same and goes_on(ended.status, ended.reason):
                 return True
 
+    async def met_limit(self, iteration: int) -> bool:
+        """Return True if the limit was met behind an iteration, by the record: code goes on behind that."""
+        end = Ended("failed", "max_iterations", iteration=iteration)
+        return await self._run.core.history.knows(_key(end, 1))
+
     async def passed_over(self, iteration: int) -> None:
         """An iteration that had failed of a step, which was asked again: its old end stands for nothing."""
         history, number = self._run.core.history, 1
@@ -480,7 +485,7 @@ async def task_job(
         raise InvalidRequest(
             f"task {task!r} is assigned to nobody",
             expected="an agent",
-            hint="Assign it: PATCH /api/v1/tasks/ID, or tasks.change(ID, assigned_agent_id=...).",
+            hint=f"Assign it: artelier tasks assign {task} --agent ID, or PATCH /api/v1/tasks/{task}.",
         )
     agent_id = check_name(content.assigned_agent_id, what="an agent")
     agent = await agent_content(desk, agent_id)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
@@ -28,6 +29,7 @@ from artelier.kernel.queries.runs import depth_in_loop, open_runs_of
 from artelier.kernel.queries.steps import find_record, keys_like
 from artelier.kernel.run.lifecycle import unread_notes
 from artelier.kernel.run_limits import limits_of, scopes_of
+from artelier.kernel.steps.step_keys import notes_key
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import decode_stored
 from artelier.missions.definition import template
@@ -262,7 +264,8 @@ async def _preview(
 ) -> PromptPreview:
     job = stand.place.job
     task = job.content()
-    allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
+    asked = await context_sources.max_iterations_now(desk, comes.task) or task.max_iterations
+    allowed = min(asked, guided.iterations or asked)
     state = stand.state.replace(allowed=allowed)
     run_id = comes.task if comes.is_begun else job.mission
     seen = await _read_context(desk, stand, steering, run_id=run_id)
@@ -375,11 +378,14 @@ async def _conversation(
 
 async def _taken_notes(desk: TenantScope, run: int, *, key: str) -> list[ChatMessage]:
     """Notes that an iteration which is not over has taken."""
-    found = await find_record(desk.services.store, run, key)
-    if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
-        return []
-    ref = decode_stored(found.outcome.data, type=StepCompleted).result
-    return _notes(await blob_json(desk.services, desk.id, ref) or [])
+    texts = list[str]()
+    for number in count(1):
+        found = await find_record(desk.services.store, run, notes_key(key, number))
+        if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
+            break
+        ref = decode_stored(found.outcome.data, type=StepCompleted).result
+        texts += await blob_json(desk.services, desk.id, ref) or []
+    return _notes(texts)
 
 
 def _notes(texts: list[str]) -> list[ChatMessage]:

@@ -5,20 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 from artelier.agents.run_config import agent_result
 from artelier.artifacts import Provenance
-from artelier.chat.session.commands import give
+from artelier.chat.session.commands import give, give_in_order, resume_run
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
-from artelier.kernel import AgentResult, commands, control_stream, run_row
+from artelier.kernel import AgentResult, Limits, commands, control_stream, run_row
+from artelier.kernel.commands import Given
 from artelier.kernel.run.context import is_final
+from artelier.kernel.run_limits import encode_limits
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, EventData, StreamAppend, Tx
 from artelier.missions import events as ev
-from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_name, template, validate_form
+from artelier.missions.definition import (
+    ITERATIONS_DEFAULT,
+    ITERATIONS_MAX,
+    TaskContent,
+    check_name,
+    template,
+    validate_form,
+)
 from artelier.missions.plan.launch import task_made, with_event
 from artelier.missions.plan.planner import LOOP, MissionJob
 from artelier.missions.queries import (
@@ -33,7 +43,8 @@ from artelier.missions.queries import (
 from artelier.missions.reports import TaskDetail, TaskPage
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
 from artelier.missions.task.evaluation import judge_output
-from artelier.missions.task.loop_state import TaskJob, agent_content, task_job
+from artelier.missions.task.loop_state import LOOP as TASK
+from artelier.missions.task.loop_state import TaskJob, agent_content, counted_from, counts_anew, task_job
 from artelier.missions.view import DEPENDENCY_FAILED, REJECTED
 
 PAGE_MAX = 1_000
@@ -146,6 +157,11 @@ class Tasks:
                 expected="a task that is pending, blocked or failed",
                 hint="Pause or cancel its run first." if standing.status == "active" else None,
             )
+        await self._desk.services.store.append(await self.plan_change(id, wanted, by=by))
+        return await self.show(id)
+
+    async def plan_change(self, id: str, wanted: Mapping[str, Any], *, by: str) -> Batch:
+        """Return the batch that changes fields of a task. Errors: see `change`."""
         artifacts = self._desk.as_principal(OPERATOR).artifacts.by(by)
         stored = await artifacts.read(id)
         content = validate_form(
@@ -167,8 +183,7 @@ class Tasks:
             max_iterations=content.max_iterations,
         )
         guard = partial(_check_unbegun, tenant=self._desk.id, task=id)
-        await self._append(with_event(self._desk, append, event, by=by), blobs, guard=guard)
-        return await self.show(id)
+        return Batch(appends=[with_event(self._desk, append, event, by=by)], blobs=blobs, guard=guard)
 
     async def cancel(self, id: str, *, by: str = OPERATOR, note: str = "") -> TaskDetail:
         """End a task for good; what `show` says of it. Errors: `NotFound`; `Conflict` if it has ended."""
@@ -185,9 +200,12 @@ class Tasks:
             raise Conflict(f"task {id!r} has ended", got=standing.status)
         return await self.show(id)
 
-    async def retry(self, id: str, *, by: str = OPERATOR) -> TaskDetail:
+    async def retry(self, id: str, *, max_iterations: int | None = None, by: str = OPERATOR) -> TaskDetail:
         """Let a task that failed, was blocked or was cancelled before it began be worked on again; what
         `show` says of it. `start`, or a worker, then does it, and goes on with what waits for it.
+
+        `max_iterations` is its limit from now on: of those that it had before an end of its own none counts,
+        of those before an error that ended it all do. A retry that is refused changes nothing.
 
         A task of a mission that has ended stays its child: it counts in the mission's cost and limits.
         Errors: `NotFound`; `Conflict` while its mission is at work, and for a task that is neither.
@@ -205,16 +223,28 @@ class Tasks:
                 got=standing.reason,
                 hint="Retry that one, or change what this one depends on.",
             )
+        await self._desk.state()
+        self._desk.keep_alive()
+        beside = control_stream.NOTHING
+        if max_iterations is not None:
+            beside = await self.plan_change(id, {"max_iterations": max_iterations}, by=by)
         if standing.status == "pending" and standing.alone and standing.mission:
-            return await self.show(id)  # free already: what it depends on was retried
-        if standing.status == "failed" and standing.reason == REJECTED:
-            await redo(self._desk, standing, by=by)
+            # Free already: what it depends on was retried.
+            if max_iterations is not None:
+                await self._desk.services.store.append(beside)
+        elif standing.status == "failed" and standing.reason == REJECTED:
+            await redo(self._desk, standing, by=by, beside=beside)
         elif standing.status != "done" and standing.run_status == "failed":
-            await self._desk.retry(id, by=by)
+            await give_in_order(self._desk, id, [Given(verb="retry")], by=by, beside=beside)
         elif standing.status == "blocked" and standing.run_status == "budget_exhausted":
-            await self._desk.resume(id, by=by)
+            await give_in_order(self._desk, id, [Given(verb="resume")], by=by, beside=beside)
         elif standing.run_status is None and standing.status.can_become(TaskStatus.PENDING):
-            await self._append_to_task(id, ev.TaskReopened(task=id), by=by)
+            reopened = ev.TaskReopened(task=id)
+            if max_iterations is None:
+                await self._append_to_task(id, reopened, by=by)
+            else:
+                appends = [with_event(self._desk, one, reopened, by=by) for one in beside.appends]
+                await self._desk.services.store.append(replace(beside, appends=appends))
         else:
             hint = "Make a new task." if standing.run_status == "cancelled" else None
             raise Conflict(
@@ -482,11 +512,71 @@ async def _redo_rejected(desk: TenantScope, task: str, *, by: str) -> None:
         await redo(desk, standing, by=by)
 
 
-async def redo(desk: Any, standing: TaskStanding, *, by: str) -> None:
+async def redo(desk: Any, standing: TaskStanding, *, by: str, beside: Batch = control_stream.NOTHING) -> None:
     """Reopen the run of a task whose output was rejected, and tell its agent why."""
     task = standing.task
     key = commands.REJECTED if standing.run_status == "completed" else ""
-    await control_stream.give(desk.services, desk.id, task, "retry", by=by, key=key)
+    retry = Given(verb="retry", key=key)
+    await control_stream.give_in_order(desk.services, desk.id, task, [retry], by=by, beside=beside)
     judged = (await judgements_of(desk, [task]))[task][-1]
     said = f"{template('rejected-1')} {judged['output']}"
     await desk.inject(task, f"{said}\n\n{judged['note']}".strip(), by=by)
+
+
+async def resume_or_reopen(
+    desk: TenantScope,
+    run_id: str,
+    *,
+    note: str,
+    limits: Limits | None,
+    loop_limits: Mapping[str, int | None],
+    by: str,
+) -> EventData:
+    """Let a run go on, or reopen a failed one. Errors: see `MissionsHandle.resume`."""
+    row = await run_row(desk.services.store, desk.id, run_id)
+    most, beside = loop_limits.get("max_iterations"), control_stream.NOTHING
+    if row.loop == LOOP:
+        _refuse(loop_limits, tuple(loop_limits), what="a mission", hint=_LIMITS_OF_TASKS)
+    elif row.loop == TASK:
+        _refuse(loop_limits, ("stuck_after",), what="a task", hint=None)
+        if most is not None:
+            encode_limits(loop_limits)  # a number that a limit can be
+            beside = await _raised_limit(desk, run_id, most, by=by)
+    return await resume_run(
+        desk, run_id, note=note, limits=limits, loop_limits=loop_limits, by=by, beside=beside
+    )
+
+
+_LIMITS_OF_TASKS = "Its tasks have: artelier tasks retry TASK --max-iterations N."
+
+
+def _refuse(
+    loop_limits: Mapping[str, int | None], names: Sequence[str], *, what: str, hint: str | None
+) -> None:
+    """Errors: `InvalidRequest` for a limit that a loop does not have."""
+    for name in names:
+        if loop_limits.get(name) is not None:
+            raise InvalidRequest(f"{what} has no limit {name}", got=loop_limits[name], hint=hint)
+
+
+async def _raised_limit(desk: TenantScope, task: str, most: int, *, by: str) -> Batch:
+    """Return the batch that lets a task have `most` iterations, counted from its beginning.
+
+    Errors: `Conflict` if it has had them; `InvalidRequest` for more than a task may have at a time.
+    """
+    tasks = Tasks(desk)
+    shown, standing = await tasks.show(task), await standing_of(desk, task)
+    had, before = shown["iteration_count"], await counted_from(desk, task)
+    if standing.reason == REJECTED or counts_anew(standing.status, standing.reason, had):
+        before = had
+    if most <= had:
+        raise Conflict(
+            f"task {task!r} has used up that many iterations: they are counted from its beginning",
+            expected=f"a number from {had + 1} to {before + ITERATIONS_MAX}",
+            got=most,
+        )
+    if most > before + ITERATIONS_MAX:
+        raise InvalidRequest(
+            "max_iterations", expected=f"a whole number from {had + 1} to {before + ITERATIONS_MAX}", got=most
+        )
+    return await tasks.plan_change(task, {"max_iterations": most - before}, by=by)

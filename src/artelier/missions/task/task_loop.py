@@ -106,7 +106,7 @@ class TaskLoop:
                     state = state.replace(outputs=ended.outputs)
                 if not await self._endings.goes_on(ended, state.refs):
                     return await self._finish(ended, state)
-                state = self._again(ended, state)
+                state = await self._again(ended, state)
                 is_steered = ended.reason == "max_iterations"
 
     async def _show_workspace(self, state: TaskState) -> TaskState:
@@ -169,12 +169,13 @@ class TaskLoop:
 
         async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
             refs, missing = await context_sources.found_inputs(self._desk, self.job)
+            most = await context_sources.max_iterations_now(self._desk, self.run.id)
             event = ev.TaskBegun(
                 key=full,
                 agent=self.job.agent,
                 inputs=tuple(refs),
                 missing=missing,
-                max_iterations=self.task.max_iterations,
+                max_iterations=most or self.task.max_iterations,
             )
             return event, []
 
@@ -194,14 +195,14 @@ class TaskLoop:
         await run.core.boundary()
         raise RunStopped(run.id, reason="cancelled")
 
-    def _again(self, ended: Ended, state: TaskState) -> TaskState:
+    async def _again(self, ended: Ended, state: TaskState) -> TaskState:
         """A task that ended was reopened: what is there stays, and the limit counts anew."""
         if ended.is_before_work:
             return state
         if ended.status == "done":  # a person has rejected the output: no evaluator passes it again
             state = state.replace(judged=state.refs, verdict=ended.verdict, void=REJECTED)
         self.conversation.append({"role": "user", "content": template("again-1")})
-        return state.replace(
+        state = state.replace(
             iteration=ended.iteration,
             base=ended.iteration,
             messages=len(self.conversation),
@@ -209,6 +210,7 @@ class TaskLoop:
             decided="",
             led_to="",
         )
+        return await self._limited(state, place="again")
 
     async def _finish(self, ended: Ended, state: TaskState) -> None:
         text = await self._text(state.outputs[-1]) if state.outputs else ""
@@ -231,7 +233,15 @@ class TaskLoop:
     async def _steer(self, state: TaskState) -> TaskState:
         """Return what steering says now holds for the whole iteration."""
         self._obey(await self.sight.steering(state))
-        asked = self.task.max_iterations
+        return await self._limited(state, place="limit")
+
+    async def _limited(self, state: TaskState, *, place: str) -> TaskState:
+        """Return the state with the iterations that the task's definition and steering allow now.
+
+        The definition may have been changed since the run began.
+        """
+        is_past = place == "limit" and await self._endings.met_limit(state.iteration)
+        asked = await self.sight.max_iterations(state, "" if is_past else place) or self.task.max_iterations
         allowed = min(asked, self._guidance.iterations or asked)
         return state.replace(allowed=allowed, reads=self.sight.reads(state))
 

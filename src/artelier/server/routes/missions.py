@@ -205,9 +205,10 @@ async def start_task(request: Request, desk: Desk, id: str, asked: Nothing) -> w
 
 
 @tasks_router.post("/{id}/retry", name="retry")
-async def retry_task(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.TaskShown:
+async def retry_task(desk: Desk, by: Actor, id: str, asked: wire.Retrying | None = None) -> wire.TaskShown:
     """Let a task that failed, was blocked, or was cancelled before it began be worked on again."""
-    return wire.TaskShown.model_validate(await desk.tasks.retry(id, by=by))
+    most = None if asked is None else asked.max_iterations
+    return wire.TaskShown.model_validate(await desk.tasks.retry(id, max_iterations=most, by=by))
 
 
 @tasks_router.post("/{id}/accept", name="accept")

@@ -97,6 +97,13 @@ class Judging(RequestBody):
     """Why; of a rejected output, its agent reads it when the task is retried."""
 
 
+class Retrying(RequestBody):
+    """With what a task is worked on again."""
+
+    max_iterations: int | None = Field(default=None, ge=1, le=ITERATIONS_MAX)
+    """Its limit from now on; without it the one that it has."""
+
+
 class TaskChange(RequestBody):
     """A change to a task that is not being worked on; fields that are left out stay."""
 
