@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 PATIENCE_S = 60.0
@@ -19,3 +20,18 @@ def killed_at_last(process: subprocess.Popen[Any]) -> Iterator[None]:
     finally:
         if process.poll() is None:
             process.kill()
+
+
+def children() -> set[int]:
+    """Return the processes that this one started.
+
+    The kernel lists them by thread, and hands those of a thread that ends to another one: a list counts if
+    no thread has ended meanwhile.
+    """
+    tasks = Path("/proc/self/task")
+    while True:
+        before = set(tasks.iterdir())
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found = {int(pid) for task in before for pid in (task / "children").read_text().split()}
+            if before <= set(tasks.iterdir()):
+                return found

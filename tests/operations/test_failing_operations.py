@@ -20,7 +20,7 @@ from artelier.testing import ScriptedModel
 from tests.operations.chats import play
 from tests.operations.profiles import template
 from tests.plugins.conftest import Install, install
-from tests.sandbox.test_pool import children
+from tests.processes import children
 from tests.server.routes.served import good, refused, serving
 
 __all__ = ["install"]

@@ -21,6 +21,7 @@ from artelier.operations.transforms.transform import (
     apply,
     parse_steps,
 )
+from tests.processes import children
 
 DOC: dict[str, Any] = {
     "name": "Mira",
@@ -332,12 +333,9 @@ def test_transforms_take_no_thread_of_the_loop() -> None:
 def _helpers() -> int:
     """How many helper processes there are."""
     found = 0
-    for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            with suppress(OSError):
-                found += (
-                    b"artelier.operations.transforms.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-                )
+    for child in children():
+        with suppress(OSError):
+            found += b"artelier.operations.transforms.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
     return found
 
 

@@ -17,14 +17,7 @@ import pytest
 from artelier.errors import InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import MontySandbox, SandboxError
-
-
-def children() -> set[int]:
-    """Processes that this one started."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        found.update(int(pid) for pid in (task / "children").read_text().split())
-    return found
+from tests.processes import children
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds workers in /proc")
