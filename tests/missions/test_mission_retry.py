@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from artelier import Price
-from artelier.errors import Conflict
+from artelier import Kernel, Limits, Price
+from artelier.errors import Conflict, InvalidRequest, ModelRefusedCall
+from artelier.log import control_stream, run_stream
 from tests.missions.mission_stage import LINE, MISSION, Team, launched, opened, replayed, statuses
 from tests.missions.task_stage import DONE, approve, play, reject, text_of, write
 
@@ -124,5 +125,34 @@ def test_retry_of_a_mission_goes_on_with_a_task_that_ran_out_of_budget(tmp_path:
             assert (before["status"], before["run_status"]) == ("blocked", "completed")
             assert (await desk.mission(MISSION))["status"] == "completed"
             assert (await replayed(kernel, "acme", MISSION)).status == "completed"
+
+    play(scenario())
+
+
+async def heads(kernel: Kernel) -> list[int]:
+    streams = run_stream("acme", MISSION), control_stream("acme", MISSION)
+    return [(await kernel.store.head(stream))[0] for stream in streams]
+
+
+def test_a_mission_refuses_a_note_that_it_would_not_read(tmp_path: Path) -> None:
+    """It was recorded, the mission was reopened, and nobody was told."""
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(ModelRefusedCall("no"), LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan("The goal.", mission_id=MISSION, model="m")
+            before = await heads(kernel)
+
+            for wish in (
+                desk.resume(MISSION, note="Only 2025 counts.", limits=Limits(usd="5.00")),
+                desk.inject(MISSION, "Only 2025 counts."),
+            ):
+                with pytest.raises(Conflict, match="reads no notes") as refused:
+                    await wish
+                assert "artelier resume TASK --note" in str(refused.value.hint)
+            with pytest.raises(InvalidRequest, match="no limit max_iterations"):
+                await desk.resume(MISSION, max_iterations=30)
+
+            assert await heads(kernel) == before
 
     play(scenario())

@@ -362,15 +362,32 @@ async def give_in_order(
 ) -> list[EventData]:
     """Give commands that belong together, and return their effects. Errors: as `give`."""
     for one in wanted:
-        if one.verb != "cancel" and one.verb != "retry" and one.key != REOPEN:
+        if one.verb not in ("cancel", "retry", "inject") and one.key != REOPEN:
             continue
         row = await run_row(desk.services.store, desk.id, run_id)
+        if one.verb == "inject":
+            if row.loop in _READS_NO_NOTES:
+                raise _not_told(run_id, row.loop)
+            continue
         if row.loop == LOOP and one.verb != "cancel":
             raise _not_reopened(run_id)
         # A chat knows nothing of forks of its turns.
         if row.loop == LOOP and row.origin is None and not is_final(row.status):
             return [await _cancel_turn(desk, row, run_id, {"payload": one.payload, "by": by})]
     return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by, beside=beside)
+
+
+_READS_NO_NOTES = {
+    LOOP: ("a turn of a chat", "Say it in the chat."),
+    "mission": ("a mission", "Give it to one of its tasks: artelier resume TASK --note TEXT."),
+}
+"""Loops that read no notes: what their runs are, and where words are read."""
+
+
+def _not_told(run_id: str, loop: str) -> Conflict:
+    """Return why a note is refused: it would be recorded, and nobody would ever read it."""
+    what, hint = _READS_NO_NOTES[loop]
+    return Conflict(f"run {run_id} is {what}, which reads no notes", hint=hint)
 
 
 def _not_reopened(run_id: str) -> Conflict:
