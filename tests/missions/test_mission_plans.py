@@ -178,11 +178,14 @@ def test_an_edited_plan_with_mistakes_is_refused_with_all_of_them(tmp_path: Path
 
             with pytest.raises(InvalidRequest, match=r"abacus.*loom"):
                 await desk.launch(MISSION, bad)
-            with pytest.raises(InvalidRequest, match="there is no agent 'nobody'"):
-                await desk.launch(
-                    MISSION,
-                    planned({"slug": "a", "agent": "nobody"}) | {"agents": [{"slug": "x", "name": "X"}]},
-                )
+            tasks = planned(
+                {"slug": "a", "agent": "nobody", "after": ["b"]},
+                {"slug": "b", "agent": "noone", "after": ["a", "gone"]},
+            )
+            with pytest.raises(InvalidRequest) as refused:
+                await desk.launch(MISSION, tasks | {"agents": [{"slug": "x", "name": "X"}]})
+            for mistake in ("no agent 'nobody'", "no agent 'noone'", "no task 'gone'", "wait for each other"):
+                assert mistake in str(refused.value)
 
             assert (await desk.mission(MISSION))["status"] == "waiting_approval"
 

@@ -7,6 +7,7 @@ what is recorded, `view.py` for where a task stands. Steering and membranes have
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,6 +23,8 @@ ITERATIONS_MAX = 20
 
 AGENTS_MAX = 32
 TASKS_MAX = 100
+MISTAKES_MAX = 20
+"""Of a plan that are named at once."""
 TEXT_CHARS_MAX = 20_000
 """Of a goal or of criteria; longer material belongs into artifacts."""
 
@@ -209,23 +212,24 @@ class Plan(_StrictModel):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Plan:
-        agents = _unique("agents", [agent.slug for agent in self.agents])
-        tasks = _unique("tasks", [task.slug for task in self.tasks])
-        membranes = _unique("membranes", [membrane.slug for membrane in self.membranes])
-        for a, b in ((agents, tasks), (agents, membranes), (tasks, membranes)):
-            if both := sorted(a & b):
-                raise ValueError(f"the slug {both[0]!r} is used twice")
+        agents = [agent.slug for agent in self.agents]
+        tasks = [task.slug for task in self.tasks]
+        used = Counter([*agents, *tasks, *(membrane.slug for membrane in self.membranes)])
+        found = [f"the slug {slug!r} is used {count} times" for slug, count in used.items() if count > 1]
         for task in self.tasks:
             if task.agent not in agents:
-                raise ValueError(f"task {task.slug!r}: there is no agent {task.agent!r}")
-            for before in task.depends_on:
-                if before not in tasks:
-                    raise ValueError(f"task {task.slug!r}: there is no task {before!r}")
+                found.append(f"task {task.slug!r}: there is no agent {task.agent!r}")
+            missing = [before for before in task.depends_on if before not in tasks]
+            found += [f"task {task.slug!r}: there is no task {before!r}" for before in missing]
         for membrane in self.membranes:
-            for member in membrane.members:
-                if member not in agents:
-                    raise ValueError(f"membrane {membrane.slug!r}: there is no agent {member!r}")
-        in_order({task.slug: task.depends_on for task in self.tasks})
+            missing = [member for member in membrane.members if member not in agents]
+            found += [f"membrane {membrane.slug!r}: there is no agent {member!r}" for member in missing]
+        try:
+            in_order({task.slug: task.depends_on for task in self.tasks})
+        except ValueError as error:
+            found.append(str(error))
+        if found:
+            raise ValueError("; ".join(found[:MISTAKES_MAX]))
         return self
 
 
@@ -237,15 +241,6 @@ def in_order(depends_on: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
         return tuple(TopologicalSorter(depends_on).static_order())
     except CycleError as error:
         raise ValueError(f"tasks wait for each other: {' -> '.join(error.args[1])}") from None
-
-
-def _unique(what: str, names: list[str]) -> set[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{what}: the slug {name!r} is used twice")
-        seen.add(name)
-    return seen
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

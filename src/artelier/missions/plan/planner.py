@@ -188,15 +188,18 @@ async def _check_plan(run: Run, value: object, *, key: str) -> list[str]:
 
 
 def mistakes_of(services: Services, value: object, *, tools: Collection[str]) -> list[str]:
-    """All that is wrong with a plan, in words, each with where it is; empty if it can be launched."""
+    """What is wrong with a plan, in words, each with where it is; empty if it can be launched.
+
+    Its form comes first, then what its parts call each other, then its tools, models and patterns.
+    """
     from pydantic import ValidationError
 
-    from artelier.missions.definition import Plan, mistakes
+    from artelier.missions.definition import MISTAKES_MAX, Plan, mistakes
 
     try:
         plan = Plan.model_validate(value)
     except ValidationError as error:
-        return [mistakes(error, most=20)]
+        return [mistakes(error, most=MISTAKES_MAX)]
     found: list[str] = []
     known = {*tools, *ALWAYS_THERE}
     for index, agent in enumerate(plan.agents):
