@@ -70,10 +70,18 @@ class Draw:
         return Node(kind, path, children, seconds + 0.05 if is_timed else seconds)
 
 
+def durable_limits(node: Node) -> set[float]:
+    """Return how long the durable timeouts of a tree last."""
+    own = {node.seconds} if node.kind == "limit" else set[float]()
+    return own.union(*map(durable_limits, node.children))
+
+
 class Performer:
     """Runs a tree, and notes what its code sees."""
 
-    def __init__(self, run: Run, out: Outside) -> None:
+    def __init__(self, run: Run, out: Outside, *, limits: set[float]) -> None:
+        """`limits`: no plain timer of that length may stand beside a durable one, as the guide says."""
+        self.limits = limits
         self.run = run
         self.out = out
         self.seen: list[str] = []
@@ -166,10 +174,11 @@ class Performer:
             return await self.do(node.children[0])
 
     async def _wait_for(self, node: Node) -> str:
+        seconds = node.seconds + 0.02 if node.seconds in self.limits else node.seconds
         if len(node.path) % 4 > 1:  # before Python 3.12, `wait_for` cancels a task of its own
-            async with asyncio.timeout(node.seconds):
+            async with asyncio.timeout(seconds):
                 return await self.do(node.children[0])
-        return await asyncio.wait_for(self.do(node.children[0]), node.seconds)
+        return await asyncio.wait_for(self.do(node.children[0]), seconds)
 
     async def _kill(self, node: Node) -> str:
         victim, killer = self._spawn(node)
@@ -184,9 +193,10 @@ class Performer:
 def generated(seed: int) -> Any:
     """The program of a seed."""
     tree = Draw(seed).program()
+    limits = durable_limits(tree)
 
     async def code(run: Run, out: Outside) -> Any:
-        performer = Performer(run, out)
+        performer = Performer(run, out, limits=limits)
         await performer.do(tree)
         return list(performer.seen)  # tasks that nobody waits for may go on for a moment
 
