@@ -488,7 +488,7 @@ def _check_idle(event: Applied, tx: Tx, first: str, node: Node) -> None:
 
 
 def _forget_recorded(tx: Tx, node: Node, role: str) -> None:
-    """From a changed message on, prompts are made of the messages as they are now."""
+    """Have prompts made anew from a changed message on, of the messages as they are now."""
     first = "turn" if role == "user" else "node"
     tx.execute(
         f"{_BELOW.format(first=first)}UPDATE chat_nodes SET base = '', shown = 0, apart = 0"

@@ -541,7 +541,7 @@ async def launched_at(desk: TenantScope, mission: str) -> int | None:
 
 
 class MissionAtWork(NamedTuple):
-    """How far a mission is, as a transaction sees it."""
+    """The progress of a mission, as a transaction sees it."""
 
     status: str
     """Of its run."""
@@ -599,7 +599,7 @@ async def goals(
 
 
 class GoalStanding(NamedTuple):
-    """Where a goal stands, and why as a code."""
+    """The status of a goal, with its reason as a code."""
 
     status: str
     reason: str

@@ -104,7 +104,7 @@ class Turn:
 
     @property
     def speaker(self) -> str:
-        """What the one was called who gave the selected reply."""
+        """The name of whoever gave the selected reply."""
         return next((one.speaker for one in self.variants if one.number == self.selected), "")
 
 
@@ -204,7 +204,7 @@ _BLOBS_AT_ONCE = 500
 
 
 class _Shown(msgspec.Struct):
-    """Of the settings of a turn's run, what was attached; the rest is passed over unread."""
+    """The attachments among the settings of a turn's run; the rest is passed over unread."""
 
     attachments: tuple[Part, ...] = ()
 

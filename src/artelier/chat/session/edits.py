@@ -61,7 +61,7 @@ class MessageHit:
 
 
 class ChatEdits(ChatReader):
-    """What `Session` writes, and the edits of what was said."""
+    """The writes of `Session`, and edits of its messages."""
 
     _own: DataKey | None = None
     """The key of the subject that it is opened for."""

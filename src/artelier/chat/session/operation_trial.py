@@ -34,7 +34,7 @@ TRIALS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationTrial:
-    """What an operation has come to that was run again."""
+    """The outcome of an operation that was run again."""
 
     run_id: str
     """The run of its own that it was: a child of the turn's."""

@@ -188,7 +188,7 @@ async def _check_plan(run: Run, value: object, *, key: str) -> list[str]:
 
 
 def mistakes_of(services: Services, value: object, *, tools: Collection[str]) -> list[str]:
-    """What is wrong with a plan, in words, each with where it is; empty if it can be launched.
+    """Return the mistakes of a plan, in words, each with its place; empty if it can be launched.
 
     Its form comes first, then what its parts call each other, then its tools, models and patterns.
     """

@@ -41,7 +41,7 @@ def client_tools(asked: agui.RunAgentInput, taken: Collection[str]) -> list[Clie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAnswer:
-    """What a client's tool gave, as a `tool` message of its request says it."""
+    """The result of a client's tool, from a `tool` message of its request."""
 
     run_id: str
     question: str

@@ -412,7 +412,7 @@ class Impersonating(OnBranch):
 
 @describe_record(DraftedWords)
 class DraftShown(ResponseModel):
-    """What the model would have the person say; nobody has said it."""
+    """A proposal of what the person could say; nobody has said it."""
 
 
 class OperationAgain(RequestBody):
@@ -429,7 +429,7 @@ class OperationAgain(RequestBody):
 
 @describe_record(OperationTrial)
 class OperationTrialShown(ResponseModel):
-    """What an operation has come to that was run again."""
+    """The outcome of an operation that was run again."""
 
 
 @describe_record(Deleted)
@@ -443,7 +443,7 @@ class FoundMessageOut(ResponseModel):
 
 
 class FoundMessages(ResponseModel):
-    """What a search has found, the newest first."""
+    """The hits of a search, the newest first."""
 
     items: list[FoundMessageOut]
 

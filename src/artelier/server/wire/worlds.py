@@ -223,7 +223,7 @@ class BothSides(ResponseModel):
 
 @describe_record(AgentDifference)
 class DifferentAgent(ResponseModel):
-    """What differs of an agent now; what is the same is left out."""
+    """The differences of an agent now; what is the same is left out."""
 
     balance: BothSides | None = None
     state: BothSides | None = None
@@ -237,7 +237,7 @@ class DifferentAgent(ResponseModel):
 
 @describe_record(WorldDiff)
 class WorldDifference(ResponseModel):
-    """Where two worlds part, and how their agents differ."""
+    """The place where two worlds part, and how their agents differ."""
 
     next: str | None
     """The last of these agents if there are more: give it as `after`."""

@@ -25,7 +25,7 @@ _BRACE = re.compile(r"[{}]")
 
 
 class NoObject(NamedTuple):
-    """Why a reply holds no object that decides: one sentence, bounded."""
+    """The reason why a reply holds no object that decides: one sentence, bounded."""
 
     reason: str
 

@@ -413,7 +413,7 @@ def _own(side: WorldSide, found: list[StreamReach]) -> StreamReach:
     return next((one for one in found if one.stream == stream), StreamReach(stream, 0, 0))
 
 
-class _ComparedEvent(NamedTuple):
+class _FoldedEvent(NamedTuple):
     """An event in its recorded form and in the form that is compared."""
 
     event: Event
@@ -425,7 +425,7 @@ class _TickGroup(NamedTuple):
 
     tick: int
     is_between: bool
-    events: list[_ComparedEvent]
+    events: list[_FoldedEvent]
 
     @property
     def place(self) -> tuple[int, bool]:
@@ -436,8 +436,8 @@ class _TickGroup(NamedTuple):
 class _Difference:
     tick: int
     is_between: bool
-    a: _ComparedEvent | None
-    b: _ComparedEvent | None
+    a: _FoldedEvent | None
+    b: _FoldedEvent | None
 
 
 @dataclass(slots=True)
@@ -488,7 +488,7 @@ class _Comparison:
             found = [await anext(side, None) if side is not None else None for side in sides]
             if found == [None, None]:
                 return
-            pair = [_ComparedEvent(*one) if one is not None else None for one in found]
+            pair = [_FoldedEvent(*one) if one is not None else None for one in found]
             if not _same(pair[0], pair[1]):
                 tick = min(one.event.at_us for one in pair if one is not None)
                 self._note(_Difference(tick, False, pair[0], pair[1]))
@@ -535,14 +535,14 @@ async def _groups(events: AsyncIterator[tuple[Event, Normal]]) -> AsyncIterator[
             if group.events:
                 yield group
             group = _TickGroup(tick, is_between, [])
-        group.events.append(_ComparedEvent(*one))
+        group.events.append(_FoldedEvent(*one))
         if event.kind == TickPassed.KIND:
             passed = event.at_us
     if group.events:
         yield group
 
 
-def _same(a: _ComparedEvent | None, b: _ComparedEvent | None) -> bool:
+def _same(a: _FoldedEvent | None, b: _FoldedEvent | None) -> bool:
     if a is None or b is None:
         return False
     one, other = a.normal, b.normal
@@ -555,7 +555,7 @@ def _same(a: _ComparedEvent | None, b: _ComparedEvent | None) -> bool:
     )
 
 
-def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
+def _acts(events: list[_FoldedEvent]) -> Iterator[tuple[str, str]]:
     for one in events:
         act = one.event.plain().get("act") if b'"act":{' in one.event.data else None
         if isinstance(act, dict):
@@ -564,7 +564,7 @@ def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
             yield one.event.actor, f"{name}, rejected" if rejected else str(name)
 
 
-async def _describe_event(one: _ComparedEvent, contents: Contents) -> ShownEvent:
+async def _describe_event(one: _FoldedEvent, contents: Contents) -> ShownEvent:
     event = one.event
     return ShownEvent(
         event.seq, event.kind, event.actor, cast("dict[str, Any]", await _load_texts(event.plain(), contents))
