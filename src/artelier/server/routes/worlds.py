@@ -379,7 +379,7 @@ async def diff(
     after: After = None,
     limit: Limit = 100,
 ) -> wire.WorldDifference:
-    """Compare two worlds: the place where they part, and how their agents differ now. `next` continues there."""
+    """Compare two worlds: where they part, and how their agents differ now. `next` continues there."""
     with long_reads_of(request.app).turn(desk.id):
         found = await diff_worlds(WorldSide(desk, id), WorldSide(desk, other))
     rest = [agent for agent in found.agents if agent > (after or "")]
