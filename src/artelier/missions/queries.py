@@ -360,6 +360,14 @@ async def is_cancelled(desk: TenantScope, task: str) -> bool:
     return bool(rows)
 
 
+async def max_iterations_now(desk: TenantScope, task: str) -> int | None:
+    """Return how many iterations the definition of a task allows; None for one that nobody has made."""
+    rows = await desk.services.store.query(
+        "SELECT max_iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)
+    )
+    return rows[0][0] if rows else None
+
+
 async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(

@@ -21,7 +21,7 @@ from artelier.kernel.run_limits import counters_of
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
 from artelier.memory.queries import agent_of
-from artelier.missions.queries import task_end
+from artelier.missions.queries import max_iterations_now, task_end
 from artelier.missions.status import TaskStatus
 from artelier.missions.steering_document import Steering, steering_at
 from artelier.missions.task.loop_state import TaskJob, TaskState, id_of
@@ -212,14 +212,6 @@ async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:
 
 
 Items = list[dict[str, Any]]
-
-
-async def max_iterations_now(desk: TenantScope, task: str) -> int | None:
-    """Return how many iterations the definition of a task allows; None for one that nobody has made."""
-    rows = await desk.services.store.query(
-        "SELECT max_iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)
-    )
-    return rows[0][0] if rows else None
 
 
 class TaskSight:

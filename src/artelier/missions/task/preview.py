@@ -33,7 +33,7 @@ from artelier.kernel.steps.step_keys import notes_key
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import decode_stored
 from artelier.missions.definition import template
-from artelier.missions.queries import next_task, standing_of
+from artelier.missions.queries import max_iterations_now, next_task, standing_of
 from artelier.missions.steering_document import Guidance, Steering, guidance, joined_scopes, steering_of
 from artelier.missions.task import context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE
@@ -264,7 +264,7 @@ async def _preview(
 ) -> PromptPreview:
     job = stand.place.job
     task = job.content()
-    asked = await context_sources.max_iterations_now(desk, comes.task) or task.max_iterations
+    asked = await max_iterations_now(desk, comes.task) or task.max_iterations
     allowed = min(asked, guided.iterations or asked)
     state = stand.state.replace(allowed=allowed)
     run_id = comes.task if comes.is_begun else job.mission

@@ -23,7 +23,7 @@ from artelier.loops import Outcome, Parts, cycle
 from artelier.loops.tool_media import media_before, media_of_results, media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
-from artelier.missions.queries import is_cancelled
+from artelier.missions.queries import is_cancelled, max_iterations_now
 from artelier.missions.steering_document import Guidance, guidance_of
 from artelier.missions.task import actions, context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE, Acted, ModelAnswer, ask, read_as
@@ -169,7 +169,7 @@ class TaskLoop:
 
         async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
             refs, missing = await context_sources.found_inputs(self._desk, self.job)
-            most = await context_sources.max_iterations_now(self._desk, self.run.id)
+            most = await max_iterations_now(self._desk, self.run.id)
             event = ev.TaskBegun(
                 key=full,
                 agent=self.job.agent,
