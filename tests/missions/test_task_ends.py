@@ -5,7 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-from artelier import ModelReply, Price
+import pytest
+
+from artelier import Kernel, ModelReply, ModelRequest, Price
 from artelier.errors import ModelRefusedCall
 from artelier.kernel import Limits
 from artelier.missions.task.preview import next_prompt
@@ -256,6 +258,56 @@ def test_a_note_reaches_the_decision_that_is_asked_anew(tmp_path: Path) -> None:
             assert [text_of(one).count("Only Oslo counts.") for one in actor.requests()] == [0, 0, 1, 1]
             assert [text_of(one).count("In kroner.") for one in actor.requests()] == [0, 0, 0, 1]
             assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_note_is_read_before_a_task_is_judged(tmp_path: Path, fails: bool) -> None:
+    """It was lost if it came while the output was written, or with the retry of an evaluator."""
+
+    async def scenario() -> None:
+        kernels: list[Kernel] = []
+
+        async def content(request: ModelRequest) -> str:
+            if not fails and len(actor.requests("content")) == 1:
+                await kernels[0].for_tenant().inject(TASK, "Say the year.")
+            return REPORT
+
+        judges = [ModelRefusedCall("busy"), approve] if fails else approve
+        actor = Actor(look(), write(), DONE, content=content, judge=judges)
+        with opened(tmp_path, actor) as kernel:
+            kernels.append(kernel)
+            desk = kernel.for_tenant()
+            result = await work(desk)
+            if fails:
+                assert (result.status, result.reason) == ("failed", ModelRefusedCall.code)
+                await desk.resume(TASK, note="Say the year.")
+                result = await drive_task(desk, TASK, on_wait="return")
+
+            assert (result.status, result.iterations) == ("done", 3)
+            last = text_of(actor.requests()[-1])
+            assert last.count("Say the year.") == 1 and "not judged yet" in last
+            assert len(actor.requests("Verdict")) == (2 if fails else 1)
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_note_that_comes_in_the_last_iteration_does_not_keep_the_task_from_its_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kernels: list[Kernel] = []
+
+        async def content(request: ModelRequest) -> str:
+            await kernels[0].for_tenant().inject(TASK, "Say the year.")
+            return REPORT
+
+        with opened(tmp_path, Actor(look(), write(), content=content)) as kernel:
+            kernels.append(kernel)
+            result = await work(kernel.for_tenant(), max_iterations=2)
+
+            assert (result.status, result.iterations) == ("done", 2)
+            assert (await replayed(kernel.for_tenant())).status == "completed"
 
     play(scenario())
 

@@ -18,6 +18,7 @@ from artelier.context import assemble
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, RunStopped, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply, encode_json
+from artelier.kernel.prompt.renderer import settle_numbers
 from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
 from artelier.loops.tool_media import media_before, media_of_results, media_pieces
@@ -500,8 +501,11 @@ class TaskLoop:
         self.conversation.append(self._asked.result)
         said = acted.said
         if acted.output is not None or decision.action == "complete_task":
-            state, more = await self._evaluate(state, number)
-            said = (*said, *more)
+            if await self._hears_first(state, number):
+                said = (*said, template("postponed-evaluation-1"))
+            else:
+                state, more = await self._evaluate(state, number)
+                said = (*said, *more)
         message = prompt_sections.result(number, *said)
         pieces = await self._media(number, decision, acted)
         content = [{"type": "text", "text": message}, *pieces] if pieces else message
@@ -555,6 +559,23 @@ class TaskLoop:
             if one.blob not in known
         ]
         return (*state.media, *new)[-CALL_MEDIA_MAX:]
+
+    async def _hears_first(self, state: TaskState, number: int) -> bool:
+        """Return whether a note that nobody has read stands before the evaluation, which could end the task.
+
+        It is read by the next decision, unless there is none.
+        """
+        core, key = self.run.core, f"c{number}/evaluat"
+        if number >= state.base + state.allowed or await core.history.knows(f"{key}ed"):
+            return False
+        heard = await core.history.knows(f"c{number + 1}/notes")
+        if not (heard or (core.actor is not None and core.notes)) or core.history.is_bound(f"c{number}"):
+            return False
+        # An evaluation that failed, and was to be asked again, has recorded the messages before it.
+        await core.history.find(f"{key}ion")
+        core.history.pass_over(f"{key}ion")
+        await settle_numbers(core, Prompt(parts=()))
+        return True
 
     async def _evaluate(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
         """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
