@@ -144,7 +144,9 @@ def _note_way_on(call: CliCall, task: TaskReport) -> None:
     if task["assigned_agent_id"]:
         call.screen.note(f"work on it: {call.command_line('resume', task['id'])}")
     else:
-        call.screen.note(f"nobody has it: {call.command_line('tasks', 'assign', task['id'], '--agent')} ID")
+        call.screen.note(
+            f"nobody has it: {call.command_line('tasks', 'assign', task['id'], '--agent', 'ID')}"
+        )
 
 
 @command(app, name="retry", example="artelier tasks retry q3-report/figures")
