@@ -283,6 +283,37 @@ def test_a_task_has_as_many_iterations_as_a_person_allows_it_after_its_limit(
     play(scenario())
 
 
+def test_steering_as_it_was_planned_yields_to_a_raised_limit_and_a_persons_does_not(tmp_path: Path) -> None:
+    """A plan allows its agents five iterations at least: a task that was given eight had five."""
+    task = {"slug": "figures", "max_iterations": 2}
+    team = Team(planned(task), scripts={"figures": [*CITIES, look("Skien"), look("Lom"), THINK]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            await launched(desk)
+            await desk.tasks.retry("m1/figures", max_iterations=8)
+            result = await desk.tasks.start("m1/figures")
+            shown = await desk.tasks.show("m1/figures")
+            assert (result.reason, shown["message"]) == ("max_iterations", "not done after 8 iterations")
+            assert (shown["iteration_count"], shown["last_iteration"]) == (10, 10)
+            assert (await replayed(kernel, "acme", "m1/figures")).reason == "max_iterations"
+
+            patch = {"sliders": {"iterations": 6}}
+            await SteeringStore(desk).change("m1/by-figures", patch, by="user:kim")
+            for wish in (
+                desk.tasks.retry("m1/figures", max_iterations=7),
+                desk.resume("m1/figures", max_iterations=17),
+            ):
+                with pytest.raises(Conflict, match="steering of 'm1/by-figures' allows") as refused:
+                    await wish
+                assert refused.value.expected == "at most 6"
+            after = await desk.tasks.retry("m1/figures", max_iterations=6)
+            assert (after["status"], after["last_iteration"]) == ("active", 16)
+
+    play(scenario())
+
+
 def test_a_limit_of_iterations_that_a_task_cannot_have_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     team = Team(scripts={"own": CITIES})
 

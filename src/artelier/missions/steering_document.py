@@ -275,6 +275,17 @@ class Guidance:
     refs: tuple[str, ...] = ()
     """Of the steering artifacts, with their versions."""
 
+    def iterations_for(self, asked: int, *, begun_with: int) -> int:
+        """Return how many iterations a task may have that asks for `asked`, and began with `begun_with`.
+
+        Steering that nobody has changed since it was made for the task yields to a limit that a person has
+        raised since; any other is a limit of its own.
+        """
+        if self.iterations is None:
+            return asked
+        is_unchanged = all(ref.endswith("@1") for ref in self.refs) and self.iterations >= begun_with
+        return asked if is_unchanged and asked > begun_with else min(asked, self.iterations)
+
     def policy(self, *, iterations: int) -> str:
         """Return the policy for the prompt: the wishes, and the limits in words."""
         limits = template("limits-1").format(iterations=iterations, output_bytes=self.output_bytes)

@@ -265,7 +265,7 @@ async def _preview(
     job = stand.place.job
     task = job.content()
     asked = await max_iterations_now(desk, comes.task) or task.max_iterations
-    allowed = min(asked, guided.iterations or asked)
+    allowed = guided.iterations_for(asked, begun_with=task.max_iterations)
     state = stand.state.replace(allowed=allowed)
     run_id = comes.task if comes.is_begun else job.mission
     seen = await _read_context(desk, stand, steering, run_id=run_id)

@@ -16,6 +16,7 @@ from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunS
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, Limits, commands, control_stream, run_row
 from artelier.kernel.commands import Given
+from artelier.kernel.history.fork_lineage import changes_of, lineage
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run_limits import encode_limits
 from artelier.kernel.tenants.registry import TenantScope
@@ -42,6 +43,8 @@ from artelier.missions.queries import (
 )
 from artelier.missions.reports import TaskDetail, TaskPage
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
+from artelier.missions.steering_document import guidance, steering_of
+from artelier.missions.task.context_sources import steering_now
 from artelier.missions.task.evaluation import judge_output
 from artelier.missions.task.loop_state import LOOP as TASK
 from artelier.missions.task.loop_state import TaskJob, agent_content, counted_from, counts_anew, task_job
@@ -168,6 +171,8 @@ class Tasks:
             TaskContent, {**cast("dict[str, Any]", stored.content), **wanted}, what="the task"
         )
         await self._check_references(id, content)
+        if "max_iterations" in wanted:
+            await _check_steering(self._desk, id, content.max_iterations)
         agent = content.assigned_agent_id or ""
         append, blobs, _ = await artifacts.plan_write(
             id,
@@ -442,6 +447,25 @@ def _check_unbegun(tx: Tx, *, tenant: str, task: str) -> None:
             got=status,
             expected="a task that is pending, blocked or failed",
             hint="Pause or cancel its run first.",
+        )
+
+
+async def _check_steering(desk: TenantScope, task: str, most: int) -> None:
+    """Errors: `Conflict` if steering allows a task that has begun fewer iterations than a person does."""
+    from artelier.missions.task.task_runner import recorded_job
+
+    if (job := await recorded_job(desk, task)) is None:
+        return
+    reading = await steering_now(desk, job)
+    changes = await changes_of(desk.services, await lineage(desk.services, desk.id, task))
+    guided = guidance(reading, steering_of(reading, changes))
+    allowed = guided.iterations_for(most, begun_with=job.content().max_iterations)
+    if allowed < most:
+        raise Conflict(
+            f"steering of {job.agent!r} allows task {task!r} fewer iterations",
+            expected=f"at most {allowed}",
+            got=most,
+            hint=f"Raise its `iterations` first: PATCH /api/v1/steering/{job.agent}, or Mission Control.",
         )
 
 

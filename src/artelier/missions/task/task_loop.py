@@ -242,8 +242,9 @@ class TaskLoop:
         The definition may have been changed since the run began.
         """
         is_past = place == "limit" and await self._endings.met_limit(state.iteration)
-        asked = await self.sight.max_iterations(state, "" if is_past else place) or self.task.max_iterations
-        allowed = min(asked, self._guidance.iterations or asked)
+        begun_with = self.task.max_iterations
+        asked = await self.sight.max_iterations(state, "" if is_past else place) or begun_with
+        allowed = self._guidance.iterations_for(asked, begun_with=begun_with)
         return state.replace(allowed=allowed, reads=self.sight.reads(state))
 
     def _obey(self, reading: object) -> None:
