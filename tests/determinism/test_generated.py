@@ -17,10 +17,10 @@ def test_a_generated_program_that_is_killed_ends_as_its_log_allows_and_replays(
     live_through(tmp_path, generated(seed), seed, every=9)
 
 
-@pytest.mark.parametrize("seed", (1005, 1041, 1093))
+@pytest.mark.parametrize("seed", (1005, 1041, 1093, 128697))
 def test_a_generated_program_that_once_replayed_otherwise_does_no_more(tmp_path: Path, seed: int) -> None:
     """1005: cancellations noted together; 1041: a computed step that a crash cut off; 1093: one that came
-    while its code reacted to another outcome."""
+    while its code reacted to another outcome; 128697: one at the instant of a durable timeout around it."""
     live_through(tmp_path, generated(seed), seed, every=1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Limits, Run, ToolContext, happened, not_happened, tool, unsure
-from artelier.errors import Conflict, ToolFailed
+from artelier.errors import Conflict, ToolFailed, ToolResultInvalid
 from artelier.ports.tool import ToolPort
 from tests.kernel.stage import World, drive, open_kernel, play, result_of, user
 
@@ -112,6 +112,20 @@ def test_a_call_that_fails_after_its_run_needs_no_undoing(tmp_path: Path) -> Non
             await _settle(kernel)
             back = await runs.compensate("r")
             assert (back.undone, back.not_undone) == ((), ())
+
+    play(scenario())
+
+
+def test_a_call_whose_result_is_lost_after_its_run_has_happened_all_the_same(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        bank.raises = ToolResultInvalid("the answer is no JSON")
+        with open_kernel(tmp_path, tools=bank.tools()) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, bank.leave)
+            bank.lets_go.set()
+            await _settle(kernel)
+            assert (await runs.compensate("r")).not_undone == ("pay",)
 
     play(scenario())
 

@@ -113,7 +113,7 @@ def test_a_tool_is_told_and_tells_finite_numbers_only(tmp_path: Path) -> None:
         with open_kernel(tmp_path, tools=[look, Broken()]) as kernel:
             runs = kernel.for_tenant()
             assert await drive(runs, code) == "completed"
-            assert await result_of(runs) == ["invalid_arguments", "invalid_arguments"]
+            assert await result_of(runs) == ["invalid_arguments", "tool_result_invalid"]
 
     play(scenario())
 

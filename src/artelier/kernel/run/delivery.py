@@ -480,10 +480,7 @@ class Delivery:
         )
 
     async def until_left(self, found: Recorded) -> None:
-        """Wait, in a replay, for the end of the code: a tool step was at work then, and had no outcome.
-
-        It ends by a cancellation; returns if the code waits for the step, as it did not when it was recorded.
-        """
+        """Wait, in a replay, for the end of code that a tool step outlived. Returns if the code waits too."""
         took_s = max(0, found.left_us - max(found.began_us, found.resumed_us)) / 1_000_000
         with suppress(TimeoutError):
             async with asyncio.timeout(took_s + CANCEL_PATIENCE_S):
@@ -510,9 +507,15 @@ class Delivery:
             is_raised = not step.is_left and task is not None and not task.cancelling()
         is_timeout = any(scope.is_over for scope in scopes.get())
         self._noted.pop(step.key, None)
-        since, (last, nth) = self._since(), self._place
+        since = self._since()
+        nth = self.take_place(since)
+        self.pending.append(_Cancelled(step, is_timeout, is_raised, task, since, nth))
+
+    def take_place(self, since: int) -> int:
+        """Return how many cancellations stand behind so many requests and outcomes, before the one of now."""
+        last, nth = self._place
         self._place = (since, nth + 1 if last == since else 0)
-        self.pending.append(_Cancelled(step, is_timeout, is_raised, task, *self._place))
+        return self._place[1]
 
     def _since(self) -> int:
         """Return how many requests and outcomes this drive had recorded before now; below 0 for those that

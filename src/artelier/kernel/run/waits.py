@@ -275,7 +275,8 @@ class RunTimeout:
                 # What cancels the task may be a plain timer around this one, so that the code goes on. If it
                 # is an interruption, the time is up on resume too.
                 if not delivery.is_broken_off:
-                    core.actor.note(ev.StepTimedOut(key=scope.key, kind=TIMEOUT))
+                    nth = delivery.take_place(core.actor.count)
+                    core.actor.note(ev.StepTimedOut(key=scope.key, kind=TIMEOUT, nth=nth))
             self.is_over = True
             assert self._task is not None
             self._task.cancel()

@@ -248,7 +248,7 @@ async def _calls(services: Services, tenant: str, stream: int) -> list[_Recorded
 
 async def _is_result_lost(services: Services, tenant: str, end: object) -> bool:
     """Return True for a call that has returned, with a result that could not be recorded."""
-    if not isinstance(end, ev.ToolCompleted):
+    if not isinstance(end, ev.ToolCompleted | ev.ToolReconciled) or end.result is None:
         return False
     error = (await shown_fields(services, tenant, end.result)).get("error")
     return isinstance(error, dict) and cast("dict[str, Any]", error).get("code") == ToolResultInvalid.code
