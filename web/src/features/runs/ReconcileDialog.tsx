@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
+import { isFinal } from "@/projection/foldRuns";
 import type { Run } from "@/projection/graph";
 import { ActionButton } from "@/shell/ActionButton";
 import { UnknownCall } from "@/shell/UnknownCall";
@@ -32,6 +33,14 @@ const SAYS: Readonly<Record<Answer, string>> = {
     "The tool is called again with the same idempotency key. If the first call went through and the other side does not know the key, it happens twice.",
 };
 
+/** Of a call that was at work when its run ended: nobody makes it again, and no code hears of it. */
+const SAYS_LATE: Readonly<Record<Answer, string>> = {
+  ...SAYS,
+  probe: "The tool looks in the outside system by its idempotency key.",
+  succeeded: "The call counts as made, with the result below, so that it can be undone.",
+  failed: "The call counts as one that did nothing.",
+};
+
 function parsedJson(text: string): { readonly value: unknown } | null {
   try {
     return { value: text.trim() === "" ? null : (JSON.parse(text) as unknown) };
@@ -50,6 +59,8 @@ export function ReconcileDialog({ run, onClose }: { readonly run: Run; readonly 
   const action = useVerb(run.id);
   const may = useMayAct();
   const step = steps.includes(chosen) ? chosen : (steps[0] ?? "");
+  const isLate = isFinal(run.status) && !step.includes("/undo");
+  const answers = isLate ? ANSWERS.filter((one) => one.value !== "retry") : ANSWERS;
   const call = shown.data?.unknown_calls.find((one) => one.step === step);
   const result = parsedJson(text);
   const isBroken = answer === "succeeded" && result === null;
@@ -88,8 +99,8 @@ export function ReconcileDialog({ run, onClose }: { readonly run: Run; readonly 
             onChange={setChosen}
           />
           {call !== undefined && <UnknownCall call={call} />}
-          <Select label="What became of it" value={answer} options={ANSWERS} onChange={setAnswer} />
-          <p className="text-ink-2">{SAYS[answer]}</p>
+          <Select label="What became of it" value={answer} options={answers} onChange={setAnswer} />
+          <p className="text-ink-2">{(isLate ? SAYS_LATE : SAYS)[answer]}</p>
           {(answer === "succeeded" || answer === "failed") && (
             <TextField
               label={answer === "succeeded" ? "Result, as JSON" : "Error"}

@@ -17,6 +17,7 @@ export function RunHead({ run }: { readonly run: Run }) {
   const shown = useQuery({ ...runQuery(run), enabled: isNow });
   const total = isNow ? (shown.data?.total_cost_microusd ?? null) : null;
   const waits = isNow ? shown.data?.rate_wait : null;
+  const left = isNow && (shown.data?.unknown_outcomes.length ?? 0) > 0;
   const message = run.message !== "" ? run.message : isNow ? said(shown.data?.message) : "";
   return (
     <header className="flex flex-col gap-2 border-b border-line px-4 py-3">
@@ -54,7 +55,7 @@ export function RunHead({ run }: { readonly run: Run }) {
           {run.spend.unpriced > 0 && `, ${counted(run.spend.unpriced, "call")} of unknown price`}
         </Fact>
       </dl>
-      <RunVerbs run={run} />
+      <RunVerbs run={run} hasLeftCalls={left} />
     </header>
   );
 }

@@ -15,8 +15,14 @@ const ASKS: ReadonlySet<Verb> = new Set(["inject", "limit", "reconcile", "cancel
 /** Those that are of use only now and then stand there only then. */
 const SELDOM: ReadonlySet<Verb> = new Set(["retry", "reconcile", "compensate"]);
 
+interface RunVerbsProps {
+  readonly run: Run;
+  /** Whether there are calls of which nobody knows what they did: some outlive their run. */
+  readonly hasLeftCalls: boolean;
+}
+
 /** Everything that can be done to a run. What cannot be done now says why. */
-export function RunVerbs({ run }: { readonly run: Run }) {
+export function RunVerbs({ run, hasLeftCalls }: RunVerbsProps) {
   const ui = useUi();
   const [asking, setAsking] = useState<Verb | null>(null);
   const verb = useVerb(run.id);
@@ -28,7 +34,7 @@ export function RunVerbs({ run }: { readonly run: Run }) {
   return (
     <div role="group" aria-label="What to do with the run" className="flex flex-wrap gap-1.5">
       {VERBS.map((which) => {
-        const enabled = allowed(which, run, { ui });
+        const enabled = allowed(which, run, { ui }, hasLeftCalls);
         if (!enabled.ok && SELDOM.has(which)) return null;
         const isBusy = verb.isPending && verb.variables.verb === which;
         return (

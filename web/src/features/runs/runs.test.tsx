@@ -348,8 +348,31 @@ describe("one run", () => {
     await user.click(screen.getByRole("button", { name: "Undo it" }));
 
     expect(await screen.findByRole("button", { name: "Go on undoing" })).toBeDefined();
-    await user.click(screen.getByRole("button", { name: "Settle outcome" }));
+    await user.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Settle outcome" }));
     expect(await screen.findByRole("combobox", { name: "What became of it" })).toBeDefined();
+  });
+
+  test("a call that was at work when its run ended is settled, and not made again", async () => {
+    const user = open("churn/figures");
+    await user.click(await screen.findByRole("button", { name: "Settle outcome" }));
+    const answers = await screen.findByRole("combobox", { name: "What became of it" });
+    expect(within(answers).queryByRole("option", { name: "Do it again" })).toBeNull();
+    await user.selectOptions(answers, "It succeeded");
+    await user.type(screen.getByRole("textbox", { name: "Result, as JSON" }), "7");
+    await user.click(screen.getByRole("button", { name: "Settle" }));
+
+    await waitFor(() =>
+      expect(posts()).toEqual([
+        ["/api/v1/runs/churn%2Ffigures/reconcile", { step: "c1/tool/0", answer: "succeeded", result: 7 }],
+      ]),
+    );
+  });
+
+  test("a goal reads no notes, and says where one is read", async () => {
+    const user = open("churn");
+    await user.click(screen.getByRole("button", { name: "Leave a note" }));
+    expect(screen.queryByRole("dialog")).toBeNull();
+    expect(screen.getByRole("button", { name: "Leave a note" }).ariaDisabled).toBe("true");
   });
 
   test("what is at work cannot be undone", () => {

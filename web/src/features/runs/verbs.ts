@@ -33,15 +33,29 @@ export const LABELS: Readonly<Record<Verb, string>> = {
 };
 
 /** What can be done to a run that stands like this; what cannot says why. */
-export function allowed(verb: Verb, run: Run, state: Pick<CommandState, "ui">): Enabled {
+export function allowed(
+  verb: Verb,
+  run: Run,
+  state: Pick<CommandState, "ui">,
+  hasLeftCalls: boolean,
+): Enabled {
   if (verb === "fork") return mayFork(state);
   const may = canAct(state);
-  return may.ok ? suits(verb, run) : may;
+  return may.ok ? suits(verb, run, hasLeftCalls) : may;
 }
 
-function suits(verb: Verb, run: Run): Enabled {
+/** Where words are read instead, for runs that read no notes, by their loop. */
+const TOLD_ELSEWHERE: Readonly<Record<string, string>> = {
+  mission: "A goal reads no notes. Leave it on one of its tasks.",
+  chat: "A turn reads no notes. Say it in the chat.",
+};
+
+function suits(verb: Verb, run: Run, hasLeftCalls: boolean): Enabled {
+  const elsewhere = TOLD_ELSEWHERE[run.loop];
+  if (verb === "inject" && elsewhere !== undefined) return no(elsewhere);
   if (verb === "retry") return run.status === "failed" ? YES : no("Only a failed run is tried again.");
   if (verb === "compensate") return isFinal(run.status) ? YES : no("It is undone once it has ended.");
+  if (verb === "reconcile" && hasLeftCalls && isFinal(run.status)) return YES;
   if (isFinal(run.status)) return no("The run has ended. Fork it to go another way.");
   if (verb === "stop") return YES;
   if (verb === "pause") return run.status === "paused" ? no("It is paused already.") : YES;
