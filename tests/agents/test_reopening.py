@@ -18,7 +18,7 @@ from artelier.agents import resume_run
 from artelier.errors import Conflict, InvalidRequest, ModelRefusedCall, NotFound, ProviderUnavailable
 from artelier.kernel import events as ev
 from artelier.log import run_stream
-from artelier.ports.model import ToolCall
+from artelier.ports.model import FREE, ToolCall
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World
@@ -425,6 +425,40 @@ def test_a_note_is_read_once_wherever_its_run_is_killed(tmp_path: Path) -> None:
         assert len(deaths.found) > 10
         for death in deaths.found:
             await life(death.path)
+
+    asyncio.run(scenario())
+
+
+def test_a_note_that_is_taken_beside_the_last_answer_is_read(tmp_path: Path) -> None:
+    """It stood in the log a moment before the end of the run, its author was told so, and nobody read it."""
+
+    async def answered(folder: Path, turns: int) -> bool:
+        """Give a note while the model answers, so many turns of the loop ahead; whether it was taken."""
+        given: list[asyncio.Future[Any]] = []
+
+        class Model:
+            price = FREE
+
+            async def complete(self, request: ModelRequest, /) -> ModelReply:
+                if not given:
+                    given.append(asyncio.ensure_future(kernel.for_tenant().inject("r", "note: hurry")))
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                read.extend(notes_of(request))
+                return ModelReply(text="done")
+
+        read: list[str] = []
+        folder.mkdir()
+        with Kernel.open(folder / "s.db", models={"m": Model()}) as kernel:
+            result = await AutonomousAgent(kernel=kernel).run(run_id="r", model="m", prompt="Go.")
+            (said,) = await asyncio.gather(*given, return_exceptions=True)
+            assert result.status == "completed"
+            assert isinstance(said, Conflict) is (not read), turns
+        return bool(read)
+
+    async def scenario() -> None:
+        taken = [await answered(tmp_path / str(turns), turns) for turns in range(60)]
+        assert any(taken)
 
     asyncio.run(scenario())
 

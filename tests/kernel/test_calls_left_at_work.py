@@ -266,3 +266,37 @@ def test_a_call_that_ends_behind_a_suspension_is_asked_about_when_the_run_goes_o
     play(scenario())
     (record,) = caplog.records
     assert "pay" in record.getMessage()
+
+
+def test_a_call_whose_large_result_is_being_recorded_when_its_run_ends_is_settled(tmp_path: Path) -> None:
+    """It had returned before the end, and was encoded in a thread meanwhile: the log refused its outcome."""
+
+    async def scenario() -> None:
+        world, returned = World(), asyncio.Event()
+
+        async def refund(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> None:
+            world.done.append("refund")
+
+        @tool(side_effect=True, compensate=refund)
+        async def book() -> str:
+            "Book."
+            world.done.append("book")
+            returned.set()
+            return "x" * 30_000_000
+
+        async def code(run: Run) -> str:
+            booking = asyncio.ensure_future(run.step_tool("book", {}, key="book"))
+            await returned.wait()
+            return "still at work" if not booking.done() else "too quick"
+
+        with open_kernel(tmp_path, tools=[book]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == "still at work"
+            while (await runs.show("r"))["unknown_outcomes"]:
+                await asyncio.sleep(0.01)
+            assert (await runs.compensate("r")).undone == ("book",)
+            assert world.done == ["book", "refund"]
+            assert kernel.verify().findings == []
+
+    play(scenario())

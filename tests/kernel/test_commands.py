@@ -438,6 +438,39 @@ def test_notes_reach_the_run_once_in_order_also_after_a_restart(tmp_path: Path) 
     play(scenario())
 
 
+def test_notes_under_keys_are_those_of_the_record_whatever_comes_later(tmp_path: Path) -> None:
+    """A call took more under `KEY-2`: of another call's key, and in the past of a run that was resumed."""
+
+    async def scenario() -> None:
+        here, is_first = asyncio.Event(), True
+
+        async def code(run: Run) -> list[list[str]]:
+            none = await run.notes(key="none")
+            if is_first:
+                await runs.inject("r", "one")
+            await ask(run, f"after {none}", key="a")
+            first = await run.notes(key="notes")
+            await ask(run, f"after {first}", key="b")
+            if is_first:
+                here.set()
+                await asyncio.sleep(60)
+            return [none, first, await run.notes(key="notes-2")]
+
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+            driving = asyncio.ensure_future(drive(runs, code))
+            await here.wait()
+            driving.cancel()
+            await asyncio.wait((driving,))
+            is_first = False
+            await runs.inject("r", "two")
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == [[], ["one"], ["two"]]
+            assert (await runs.replay("r", code)).status == "completed"
+
+    play(scenario())
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_note_given_after_an_interrupted_call_is_read_as_soon_as_it_can_be(
     tmp_path: Path, is_killed: bool

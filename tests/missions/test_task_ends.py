@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,10 @@ from artelier.kernel import Limits
 from artelier.missions.task.preview import next_prompt
 from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
+    AGENT,
+    CRITERIA,
     DONE,
+    GOAL,
     REPORT,
     TASK,
     THINK,
@@ -367,6 +371,30 @@ def test_a_retry_after_the_limit_counts_anew_and_goes_on_where_it_was(tmp_path: 
             assert (second.status, second.iterations) == ("done", 4)
             assert "Iteration 3 of 4" in text_of(actor.requests()[2])
             assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(("begun_with", "fails_at", "wished"), [(4, 2, 2), (2, 1, 1)])
+def test_a_task_whose_last_iteration_was_asked_for_anew_ends_at_its_limit_and_replays(
+    tmp_path: Path, begun_with: int, fails_at: int, wished: int
+) -> None:
+    """The limit that the retry had set was read in the run, and not in its replay, which took steps."""
+
+    async def scenario() -> None:
+        script: list[Any] = [look(), look("Bergen"), look("Voss"), look("Moss")]
+        script.insert(fails_at - 1, ModelRefusedCall("rude"))
+        with opened(tmp_path, Actor(*script)) as kernel:
+            desk = kernel.for_tenant()
+            await desk.create_agent(AGENT, name="Ana", role="careful", model="m", tools=["sales_of"])
+            wanted = {"goal": GOAL, "success_criteria": CRITERIA, "max_iterations": begun_with}
+            await desk.tasks.create(id=TASK, assigned_agent_id=AGENT, **wanted)
+            await desk.tasks.start(TASK)
+            assert (await desk.tasks.show(TASK))["reason"] == "model_refused_call"
+            await desk.tasks.retry(TASK, max_iterations=wished)
+            await desk.tasks.start(TASK)
+            assert (await desk.tasks.show(TASK))["reason"] == "max_iterations"
+            assert (await replayed(desk)).status == "failed"
 
     play(scenario())
 

@@ -175,7 +175,7 @@ class AgentLoop:
         self._read_now = {}
         if number == 1:
             await self._begin()
-        for note in await self.run.notes(key=f"c{number}/notes"):
+        for note in await self.run.notes_anew(f"c{number}/notes"):
             place = f"c{number}/kept/{len(self.conversation) + 1}"
             text = await self._bound_text(note, key=place)
             await self.conversation.add({"role": "user", "content": text})
@@ -485,7 +485,7 @@ class AgentLoop:
         core, done = self.run.core, state.replace(cycle=state.cycle + 1)
         if await core.history.knows(f"c{done.cycle + 1}/notes"):
             return True
-        return core.actor is not None and bool(core.notes) and not self._is_used_up(done)
+        return core.actor is not None and not self._is_used_up(done) and await core.has_notes()
 
     def _after_tools(self, state: AgentState, result: ModelResult, results: list[ToolResult]) -> AgentState:
         for tool_result in results:

@@ -638,6 +638,23 @@ class RunCore(ToolBounds):
         if self.listener is not None:
             await asyncio.wait((self.listener,))
 
+    def obey_again(self) -> None:
+        """Obey commands again after `quiet`, those that came meanwhile first."""
+        self.ending = False
+        self.nudge()
+
+    async def has_notes(self) -> bool:
+        """Return True if people said something that nobody has read. If not, commands wait for the end of the
+        drive from here on, so that none is told that a note was taken which nobody reads.
+        """
+        while True:
+            await self.quiet()
+            if self.notes or self.paused:
+                self.obey_again()
+            if not self.paused:
+                return bool(self.notes)
+            await self.pause_over()
+
     @property
     def can_go_on(self) -> bool:
         """True if an answer or a signal came after a step had begun to suspend the drive over it."""

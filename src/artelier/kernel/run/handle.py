@@ -437,11 +437,14 @@ class Run:
     async def notes(self, *, key: str | None = None) -> list[str]:
         """Notes that people injected since the last call, oldest first; journaled.
 
-        With a `key`, a call that finds none leaves no event. Where the run has failed behind the call and was
-        reopened, it returns those that came since, too.
+        With a `key`, a call that finds none leaves no event.
         """
-        if key is None:
-            return await self._take_notes(None)
+        return await self._take_notes(key)
+
+    async def notes_anew(self, key: str) -> list[str]:
+        """Return the notes of `notes` for a cycle that is asked for anew where it came to nothing: those that
+        came since its first try, too, under keys of their own (`KEY-2` and so on); journaled.
+        """
         texts = list[str]()
         for number in count(1):
             taken = await self._take_notes(notes_key(key, number))
@@ -460,8 +463,10 @@ class Run:
                     return await core.load_json(recorded.outcome.result)
                 if key is not None and (core.actor is None or not core.notes):
                     return []
-                if core.history.is_bound(full.rpartition("/")[0]):
-                    return []  # the cycle has gone on without them: they are for the next one
+                parent = full.rpartition("/")[0]
+                has_gone_on = key is not None and not parent and await core.history.expects_more()
+                if has_gone_on or core.history.is_bound(parent):
+                    return []  # the code has gone on without them: they are for the next call
                 await core.boundary()
                 taken, core.notes = core.notes, []
                 texts = [await core.told_json(ref) for _, ref in taken]

@@ -592,8 +592,7 @@ async def _held_back(core: RunCore, run: Run) -> BaseException | None:
         await core.pause_over()
         await core.quiet()
         while core.paused:  # told in the last moment
-            core.ending = False
-            core.nudge()
+            core.obey_again()
             await core.pause_over()
             await core.quiet()
     except (Exception, asyncio.CancelledError) as error:

@@ -17,9 +17,11 @@ from artelier.errors import (
     Erased,
     Exhausted,
     InvalidArguments,
+    LeaseLost,
     NotFound,
     NotGranted,
     ReplayMismatch,
+    RunEnded,
     RunStopped,
     RunSuspended,
     ToolFailed,
@@ -576,7 +578,14 @@ async def _call(
     if once and core.delivery.is_too_late:
         return await _settle_late(core, ask, key, value)
     done = complete(core, ask, key, value, ms=ms, wait=once)
-    return await (core.delivery.effects.shield(done) if once else done)
+    if not once:
+        return await done
+    try:
+        return await core.delivery.effects.shield(done)
+    except (LeaseLost, RunEnded):
+        if not core.delivery.is_too_late:
+            raise
+        return await _settle_late(core, ask, key, value)  # the run has ended while it was being recorded
 
 
 async def _is_below(core: RunCore, run_id: str) -> bool:

@@ -242,6 +242,8 @@ class TaskLoop:
         The definition may have been changed since the run began.
         """
         is_past = place == "limit" and await self._endings.met_limit(state.iteration)
+        if is_past:  # what was read when an iteration that came to nothing was asked for anew comes before it
+            is_past = not await self.run.core.history.knows(f"c{state.iteration + 1}/limit")
         begun_with = self.task.max_iterations
         asked = await self.sight.max_iterations(state, "" if is_past else place) or begun_with
         allowed = self._guidance.iterations_for(asked, begun_with=begun_with)
@@ -255,7 +257,7 @@ class TaskLoop:
 
     async def _prepare(self, state: TaskState) -> TaskState:
         number = state.iteration + 1
-        notes = await self.run.notes(key=f"c{number}/notes")
+        notes = await self.run.notes_anew(f"c{number}/notes")
         for note in notes[-NOTES_MAX:]:
             text = f"{template('note-1')}\n\n{note}"
             await self.conversation.add({"role": "user", "content": text})
