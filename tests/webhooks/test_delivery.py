@@ -136,6 +136,33 @@ def test_a_delivery_ends_when_the_receiver_is_gone_or_time_is_up(
     assert len(to.seen) == attempts
 
 
+@pytest.mark.parametrize("status", [410, 503])
+def test_a_delivery_that_has_failed_is_tried_once_more_for_each_retry(tmp_path: Path, status: int) -> None:
+    clock = ManualClock()
+
+    async def work(kernel: Kernel) -> Any:
+        desk = kernel.for_tenant()
+        for wait_s in (0, *WAITS_S):
+            clock.advance(wait_s + 1)
+            await deliver(kernel)
+        seen = [len(to.seen)]
+        for _ in range(2):
+            [row] = (await desk.runs())["items"]
+            assert row["status"] == "failed"
+            await desk.retry(row["id"])
+            await deliver(kernel)
+            seen.append(len(to.seen))
+        [row] = (await desk.runs())["items"]
+        return seen, row["status"]
+
+    count = 1 if status == 410 else len(WAITS_S) + 1
+    with receiver(*[status] * (count + 1), 200) as to:
+        seen, ended = within(tmp_path, hook(to), work, clock=clock)
+
+    assert seen == [count, count + 1, count + 2]
+    assert ended == "completed"
+
+
 def test_a_question_to_a_person_is_delivered_without_its_words(tmp_path: Path) -> None:
     async def work(kernel: Kernel) -> None:
         await deliver(kernel)

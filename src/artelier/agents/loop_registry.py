@@ -86,7 +86,8 @@ async def settings_of(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> d
 
 
 async def model_of(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> str:
-    """The model that a run of a built-in loop asks; a fork may have got another than its origin's.
+    """The model that a run of a built-in loop asks, empty for a loop without any; a fork may have got another
+    than its origin's.
 
     Errors: as of `settings_of`, turns of chats apart.
     """
@@ -97,7 +98,7 @@ async def model_of(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> str:
     else:
         settings = await settings_of(kernel, tenant, run_id)
     changes = await changes_of(runs.services, await lineage(runs.services, runs.id, run_id))
-    return changes.get("model") or settings["model"]
+    return changes.get("model") or settings.get("model", "")
 
 
 async def resume_run(

@@ -23,12 +23,14 @@ from artelier.agents.loop_registry import BuiltIn, register_loop
 from artelier.agents.run_config import agent_result
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended, ToolFailed
 from artelier.kernel import AgentResult, Run, run_row
+from artelier.kernel.events import RunReopened
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import DueLook, begun_runs, run_ids_like
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Event
+from artelier.log.queries import stream_events
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext
 from artelier.ports.webhook import OutgoingWebhook
@@ -198,19 +200,36 @@ async def _drive(desk: TenantScope, run_id: str, job: WebhookJob, on_wait: str) 
 
 
 async def deliver(run: Run, job: WebhookJob) -> None:
-    """Try until the receiver takes it, says that it is gone, or the last wait is over."""
-    message = ""
+    """Try until the receiver takes it, says that it is gone, or the last wait is over; and once more for each
+    time that somebody has reopened the run since.
+    """
+    error: dict[str, Any] | None = {}
     for attempt in range(len(WAITS_S) + 1):
-        result = await run.step_tool(TOOL, {"id": job.id, "body": job.body}, key=f"attempt-{attempt + 1}")
-        if not result.is_error:
-            run.finish(result.value)
+        error = await _attempt(run, job, f"attempt-{attempt + 1}")
+        if error is None:
             return
-        error: dict[str, Any] = result.value["error"]
-        message = str(error.get("message", ""))
         if error.get("code") == GONE or attempt == len(WAITS_S):
             break
         await run.sleep(WAITS_S[attempt], key=f"wait-{attempt + 1}")
-    run.fail("undelivered", message)
+    for number in range(1, await _reopenings(run) + 1):
+        if (error := await _attempt(run, job, f"retry-{number}")) is None:
+            return
+    run.fail("undelivered", str((error or {}).get("message", "")))
+
+
+async def _reopenings(run: Run) -> int:
+    store = run.core.services.store
+    row = await run_row(store, run.tenant_id, run.id)
+    return len(await stream_events(store, row.id, RunReopened.KIND))
+
+
+async def _attempt(run: Run, job: WebhookJob, key: str) -> dict[str, Any] | None:
+    """Return the error of an attempt; None if the receiver has taken it, which ends the run."""
+    result = await run.step_tool(TOOL, {"id": job.id, "body": job.body}, key=key)
+    if result.is_error:
+        return result.value["error"]
+    run.finish(result.value)
+    return None
 
 
 GONE = "webhook_gone"

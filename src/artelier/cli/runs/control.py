@@ -292,8 +292,9 @@ async def resume_and_drive(
             await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
         if (needed := await code_needed(kernel, call.tenant, run_id)) is not None:
             raise needed  # its model may be that program's as well: that a key is missing would mislead
-        kernel.models.resolve(model)  # else the run would fail for want of a key
-    call.screen.note(f"run {run_id}: {status}, {model}", "bold")
+        if model:
+            kernel.models.resolve(model)  # else the run would fail for want of a key
+    call.screen.note(f"run {run_id}: {', '.join(one for one in (status, model) if one)}", "bold")
 
     async def work(on_wait: str) -> AgentResult:
         return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait, replay=replay)

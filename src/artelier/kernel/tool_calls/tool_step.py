@@ -235,7 +235,7 @@ async def _request(
     with core.services.draining.at_work():
         if requested.counts:
             await _commit_counted(core, requested, blobs)
-        elif requested.side_effect:
+        elif tool.side_effect:  # also one that may be repeated: what undoes it must find it in the log
             await core.writer.commit(requested, blobs=blobs)
         else:
             core.writer.note(requested, blobs)
