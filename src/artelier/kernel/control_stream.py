@@ -40,7 +40,7 @@ from artelier.kernel.run_limits import (
     completed_cycles,
     limits_of,
 )
-from artelier.kernel.steps.step_keys import SingleStep
+from artelier.kernel.steps.step_keys import SingleStep, beside
 from artelier.log import (
     Batch,
     Blob,
@@ -217,15 +217,6 @@ async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
         if not any(asked > seq and not beside(key, other) for other, asked in later)
     ]
     return tuple(fatal or ([] if ended_by_count else [failed[-1][0]]))
-
-
-def beside(key: str, other: str) -> bool:
-    """Return True if two steps belong to different branches of one gather: none comes after the other."""
-    left, right = key.split("/"), other.split("/")
-    for index, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return index > 0 and left[index - 1].isdigit() and a.isdigit() and b.isdigit()
-    return False
 
 
 # The asker's side
