@@ -11,7 +11,7 @@ import pytest
 from artelier import Kernel, Limits, Run, ToolContext, happened, not_happened, tool, unsure
 from artelier.errors import Conflict, ToolFailed, ToolResultInvalid
 from artelier.ports.tool import ToolPort
-from tests.kernel.stage import World, drive, open_kernel, play, result_of, user
+from tests.kernel.stage import World, drive, open_kernel, play, result_of, until, user
 
 
 class Bank:
@@ -99,6 +99,57 @@ def test_a_call_that_ends_after_its_run_is_recorded_and_undone(
 
     play(scenario())
     assert caplog.records == []
+
+
+def test_a_call_that_ends_while_another_one_is_undone_is_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        bank = Bank()
+        undoing = asyncio.Event()
+
+        async def unbook(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> None:
+            undoing.set()
+            await _wait_settled(kernel)
+            bank.world.done.append("unbook")
+
+        @tool(side_effect=True, compensate=unbook)
+        async def book() -> str:
+            "Book."
+            bank.world.done.append("book")
+            return "booked"
+
+        async def code(run: Run) -> Any:
+            await run.step_tool("book", {}, key="book")
+            return await bank.leave(run)
+
+        async def code_again(run: Run) -> Any:
+            await run.step_tool("book", {}, key="book")
+            return await again(run)
+
+        with open_kernel(tmp_path, tools=[*bank.tools(), book]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "completed"
+            compensating = asyncio.ensure_future(runs.compensate("r"))
+            await undoing.wait()
+            bank.lets_go.set()
+            assert (await compensating).undone == ("book",)
+            assert (await runs.show("r"))["unknown_calls"] == []
+            assert (await runs.replay("r", code_again)).result == await result_of(runs) == ["re: hi", False]
+            assert (await runs.compensate("r")).undone == ("pay",)
+            assert kernel.verify().ok
+        assert bank.world.done == ["book", "pay 5", "unbook", "refund 5"]
+
+    play(scenario())
+    assert caplog.records == []
+
+
+async def _wait_settled(kernel: Kernel) -> None:
+    async def is_settled() -> bool:
+        steps = {step["key"]: step["status"] for step in await kernel.for_tenant().steps("r")}
+        return steps["pay"] == "completed"
+
+    await until(is_settled)
 
 
 def test_a_call_that_fails_after_its_run_needs_no_undoing(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from artelier.kernel.run_limits import (
     completed_cycles,
     limits_of,
 )
-from artelier.kernel.steps.step_keys import SingleStep
+from artelier.kernel.steps.step_keys import SingleStep, beside
 from artelier.log import (
     Batch,
     Blob,
@@ -71,7 +71,9 @@ async def obey(core: RunCore) -> None:
             continue
         core.control_seq = given.seq
         command = cast(ev.CommandGiven, given.decode())
-        standing = await _standing(core.services, core.tenant.id, core.run_id, driven=True)
+        standing = await _standing(
+            core.services, core.tenant.id, core.run_id, driven=True, is_undoing=core.lifecycle.is_undoing
+        )
         effect = decide(standing, command, given.seq)
         if isinstance(effect, ev.ApprovalGiven | ev.ToolReconciled):
             if effect.key in core.deciding:  # its time ran out, or a probe told, while it was on its way
@@ -179,13 +181,17 @@ def heed_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us
             core.loop.call_soon_threadsafe(core.announce)
 
 
-async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> CommandStanding:
+async def _standing(
+    services: Services, tenant: str, run_id: str, *, driven: bool, is_undoing: bool = False
+) -> CommandStanding:
+    """`is_undoing`: who drives it undoes what it has done, and is not at work on any call of its code."""
     row = await run_row(services.store, tenant, run_id)
     store = services.store
     asked = await asked_steps(store, row.id, now_us=services.clock.now_us())
     is_failed_loop = bool(row.loop) and row.status == "failed"
     places = await lineage(services, tenant, run_id) if is_failed_loop else []
-    unresolved = await unsettled_calls(store, row.id, has_ended=row.status in FINAL and not driven)
+    is_left = row.status in FINAL and (is_undoing or not driven)
+    unresolved = await unsettled_calls(store, row.id, has_ended=is_left)
     return CommandStanding(
         run_id=run_id,
         used=await used_below(services.store, tenant, run_id),
@@ -217,15 +223,6 @@ async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
         if not any(asked > seq and not beside(key, other) for other, asked in later)
     ]
     return tuple(fatal or ([] if ended_by_count else [failed[-1][0]]))
-
-
-def beside(key: str, other: str) -> bool:
-    """Return True if two steps belong to different branches of one gather: none comes after the other."""
-    left, right = key.split("/"), other.split("/")
-    for index, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return index > 0 and left[index - 1].isdigit() and a.isdigit() and b.isdigit()
-    return False
 
 
 # The asker's side

@@ -178,7 +178,8 @@ class RunCancelled(CommandEffect, frozen=True, kw_only=True, omit_defaults=True)
 
 @event("run.reopened")
 class RunReopened(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
-    """A failed run may go on: the steps whose failure ended it are executed again when asked for."""
+    """A failed run may go on: the steps whose failure ended it are executed again when asked for, and those
+    that its code cancelled because of it."""
 
     steps: tuple[str, ...] = ()
     """Keys of those steps. A failure that the run's code has handled stays recorded."""

@@ -115,6 +115,11 @@ def _apply_handled(tx: Tx, event: Applied) -> None:
         )
 
 
+_UNSETTLED = "('requested', 'open', 'cancelled')"
+"""Of steps that may get an outcome: they have none yet, or failed in a run that was reopened, or the code of
+such a run had cancelled them when it failed. Which of those are asked for again, the history decides."""
+
+
 def _open(tx: Tx, event: Applied, key: str, kind: str) -> None:
     done = tx.execute(
         "INSERT INTO steps VALUES (?, ?, ?, 'requested', ?, NULL) ON CONFLICT DO NOTHING",
@@ -125,10 +130,10 @@ def _open(tx: Tx, event: Applied, key: str, kind: str) -> None:
 
 
 def _reopen(tx: Tx, event: Applied, key: str) -> None:
-    """A step asked for again: legal only if it has no outcome yet, or failed in a run that was reopened."""
+    """A step asked for again. Errors: `StepConflict` if it has an outcome that stands."""
     done = tx.execute(
         "UPDATE steps SET status = 'requested', requested = ?, completed = NULL"
-        " WHERE run = ? AND key = ? AND status IN ('requested', 'open')",
+        f" WHERE run = ? AND key = ? AND status IN {_UNSETTLED}",
         (event.seq, event.stream_id, key),
     ).rowcount
     if not done:
@@ -151,7 +156,7 @@ def _record(tx: Tx, event: Applied, key: str, kind: str, status: str) -> None:
     done = tx.execute(
         "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(run, key) DO UPDATE SET"
         " status = excluded.status, completed = excluded.completed"
-        " WHERE steps.status IN ('requested', 'open')",
+        f" WHERE steps.status IN {_UNSETTLED}",
         (event.stream_id, key, kind, status, event.seq, event.seq),
     ).rowcount
     if not done:
@@ -460,7 +465,9 @@ def _approval_requested(event: Applied, tx: Tx) -> None:
     data = cast(ev.ApprovalRequested, event.data)
     _open(tx, event, data.key, "approval")
     tx.execute(
-        "INSERT INTO approvals VALUES (?, ?, ?, ?, NULL, NULL, NULL)",
+        "INSERT INTO approvals VALUES (?, ?, ?, ?, NULL, NULL, NULL) ON CONFLICT(run, key) DO UPDATE SET"
+        " question = excluded.question, expires_us = excluded.expires_us, decision = NULL, by = NULL,"
+        " at_us = NULL",
         (event.stream_id, data.key, data.question, data.expires_us),
     )
     _status(tx, event, RunStatus.WAITING_APPROVAL.value, data.key)

@@ -16,7 +16,6 @@ import msgspec
 from artelier.errors import Conflict, InvalidRequest, MissingKey, NotFound, SequenceConflict
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.control_stream import beside
 from artelier.kernel.history.fork_effects import (
     OWN_NAMES,
     Uses,
@@ -36,6 +35,7 @@ from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.run_limits import completed_cycles, resets_of
+from artelier.kernel.steps.step_keys import beside
 from artelier.ledger.queries import scope_limits
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob, run_stream
 from artelier.log.queries import stream_events

@@ -17,7 +17,7 @@ from artelier.errors import Erased, Exhausted
 from artelier.kernel import events as ev
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_below
-from artelier.kernel.steps.step_keys import bounded_id
+from artelier.kernel.steps.step_keys import beside, bounded_id
 from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.log import BlobRef, Event, EventData, Store, Stream, Tx
 from artelier.log.queries import events_since, newest_position
@@ -112,6 +112,8 @@ class History:
         """Keys that nobody waits for any more."""
         self._position = 0
         self._resumed_us = 0
+        self._last_cut: list[str] = []
+        """Steps that the code has cancelled, and after which it has asked for nothing."""
 
     @property
     def at_end(self) -> bool:
@@ -233,6 +235,7 @@ class History:
     def _fold(self, stored: Event, inherited: bool) -> None:
         data, at_us = stored.decode(), stored.at_us
         self._position += GAP * asks_or_ends(data)
+        self._note_last(data)
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
         elif isinstance(data, ev.RunCompleted | ev.RunFailed):
@@ -240,6 +243,7 @@ class History:
                 self._leave(at_us)
         elif isinstance(data, ev.RunReopened):
             self._take_up()
+            self._ask_cut_again(data)
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
                     step.place = step.place or step.ended
@@ -261,6 +265,38 @@ class History:
             self._fold_request(stored, data, kind, inherited)
         elif (outcome := _outcome(data)) is not None:
             self._fold_outcome(stored, data, outcome, inherited)
+
+    def _note_last(self, data: EventData) -> None:
+        """Note what the code cancels, and that it goes on after that."""
+        if isinstance(data, ev.StepCancelled):
+            self._last_cut.append(data.key)
+        elif self._last_cut and (key := _asked_key(data)) is not None:
+            self._last_cut = [cut for cut in self._last_cut if beside(cut, key)]
+
+    def _ask_cut_again(self, reopened: ev.RunReopened) -> None:
+        """Forget cancellations that came of the failure: code that does not meet it does not cancel.
+
+        Those are the last that the code did, after the failure that the run was reopened for.
+        """
+        failed = [step.ended for key in reopened.steps if (step := self._steps.get(key)) is not None]
+        for key in self._last_cut:
+            step = self._steps.get(key)
+            if step is None or step.status != "cancelled" or step.ended < min(failed, default=0):
+                continue
+            self._known.discard(key)
+            self._drop_questions(key)
+            # Of a tool that must not be repeated unasked, the probe tells what it did.
+            step.status = "requested" if step.kind == "tool" else "open"
+            step.outcome, step.ended = None, 0
+            if step.kind == "approval" or (step.request is None and step.kind != "compute"):
+                del self._steps[key]  # nobody can answer it any more; or it was never made
+        self._last_cut = []
+
+    def _drop_questions(self, key: str) -> None:
+        """Nobody can answer what a call that was cut off has asked: it asks again."""
+        for question in [one for one in self._steps.values() if one.key.startswith(f"{key}/")]:
+            if question.kind == "approval" and question.outcome is None:
+                del self._steps[question.key]
 
     def _leave(self, at_us: int) -> None:
         """The code has come to its end: what tools are at work on then, it does not hear of."""
@@ -391,6 +427,20 @@ def ends_step(data: EventData) -> bool:
 def asks_or_ends(data: EventData) -> bool:
     """Return True if an event is what the run's code does: it asks for a step, or gets an outcome."""
     return type(data) in _REQUESTS or isinstance(data, ev.ContextAssembled) or ends_step(data)
+
+
+def _asked_key(data: EventData) -> str | None:
+    """Return the key of the step that the code asks for by this event; None if it asks for none.
+
+    A computed step has no request: one that failed beside others was asked for before those ended.
+    """
+    is_computed = _OUTCOMES.get(type(data)) == ("compute", "completed") or isinstance(data, ev.StepReceipt)
+    is_asked = (
+        type(data) in _REQUESTS or is_computed or isinstance(data, ev.ContextAssembled | ev.ToolRefused)
+    )
+    if is_asked or (isinstance(data, ev.StepFailed) and not data.beside):
+        return cast(ev.ModelRequested, data).key
+    return None
 
 
 _REQUESTS: dict[type[EventData], str] = {

@@ -131,8 +131,8 @@ async def step_records(
 async def unsettled_calls(store: Store, stream_id: int, *, has_ended: bool) -> list[StepRecord]:
     """Return the side effects of a run of which nobody knows what they did, in the order they were asked for.
 
-    Of a run that `has_ended`, and that nobody drives, those too that were at work at its end: nothing but a
-    person, or the process that made them, will say what they did.
+    Of a run that `has_ended`, and whose code nobody drives, those too that were at work at its end: nothing
+    but a person, or the process that made them, will say what they did.
     """
     found = await step_records(store, stream_id, status="unknown")
     if has_ended:

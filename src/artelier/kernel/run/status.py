@@ -86,6 +86,11 @@ class StatusMachine:
     def status(self) -> RunStatus:
         return self._status
 
+    @property
+    def is_undoing(self) -> bool:
+        """True if the drive undoes what the run has done, which has ended."""
+        return self._is_undoing
+
     def enter(self, status: str, *, is_undoing: bool = False) -> None:
         """Take over a run in the status that the log gives it.
 

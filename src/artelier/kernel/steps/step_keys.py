@@ -166,3 +166,12 @@ def _made_id(run_id: str, key: str, place: int) -> str:
     """Return an id whose characters and length every provider accepts."""
     digest = sha256(f"{len(run_id)}:{run_id}{key}\0{place}".encode()).hexdigest()
     return f"call_{digest[:24]}"
+
+
+def beside(key: str, other: str) -> bool:
+    """Return True if two steps belong to different branches of one gather: none comes after the other."""
+    left, right = key.split("/"), other.split("/")
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return index > 0 and left[index - 1].isdigit() and a.isdigit() and b.isdigit()
+    return False
