@@ -40,10 +40,12 @@ async def erase(
     Its keys are dropped and the bytes taken out of the file. Events, times, costs and hashes stay, and
     verify; where content was, [erased] is shown.
     """
-    if call.named_tenant is None:
-        raise InvalidRequest("no tenant is named", expected="--tenant ID, or ARTELIER_TENANT")
+    if call.named_tenant is None and subject is None:
+        raise InvalidRequest(
+            "no tenant is named, to erase all of", expected="--tenant ID, or ARTELIER_TENANT"
+        )
     async with call.kernel() as kernel:
-        desk = kernel.for_tenant(call.named_tenant)
+        desk = kernel.for_tenant(call.tenant)
         found = await desk.erase(subject=subject, by=call.person, dry=True)
         if not dry_run:
             if not yes and not found.again:

@@ -147,6 +147,10 @@ def show_events(call: CliCall, items: Sequence[WorldEventRow]) -> None:
     call.screen.table((">tick", "who", "what", "about"), rows, empty="nothing happened")
 
 
+_NAMES = {"minted": "paid out"}
+"""Fields whose name says less than they hold: what a winner is paid may be fees, and no new scrip."""
+
+
 def _about(data: Mapping[str, Any], actor: str) -> str:
     act: Mapping[str, Any] = data.get("act") or {}
     parts: list[str] = []
@@ -154,7 +158,7 @@ def _about(data: Mapping[str, Any], actor: str) -> str:
         about = "" if data.get("configured") else act.get("ref", "")  # it is told with the values
         parts.append(f"{act.get('action') or 'nothing'} {about}".strip())
     parts += [
-        f"{name} {display.number(data[name])}"
+        f"{_NAMES.get(name, name)} {display.number(data[name])}"
         for name in (
             "id",
             "agent",
@@ -205,13 +209,15 @@ def _value(value: object) -> str:
 
 
 def _sum_paid(data: Mapping[str, Any], actor: str) -> int:
-    """Return what the one who pays has paid: what the one who is paid passes on is not counted again."""
+    """Return what the one who pays has paid: what the one who is paid passes on is not counted again. Of what
+    nobody pays, such as a gift of the host to many, return all.
+    """
     if "round" in data:
         return 0  # an auction has its price and what was minted
     postings: Sequence[Sequence[Any]] = data.get("postings", ())
     payers = {f"principal:{one}" for one in (actor, data.get("buyer"), data.get("payer")) if one}
     own = [one[3] for one in postings if one[0] in payers]
-    return sum(own) if own else (postings[0][3] if postings else 0)
+    return sum(own) if own else sum(one[3] for one in postings)
 
 
 def _last(one: AgentStanding) -> str:
