@@ -351,3 +351,41 @@ def test_a_call_whose_large_result_is_being_recorded_when_its_run_ends_is_settle
             assert kernel.verify().findings == []
 
     play(scenario())
+
+
+def test_a_task_that_was_left_takes_no_step_while_a_command_is_obeyed_at_the_end(tmp_path: Path) -> None:
+    """It could pay after the code had returned, while a note was being written, and no replay knew of it."""
+
+    async def once(folder: Path, pause_s: float) -> None:
+        world, is_live = World(), True
+        folder.mkdir()
+
+        @tool(side_effect=True)
+        async def pay() -> str:
+            "Pay."
+            world.done.append("pay")
+            return "paid"
+
+        async def code(run: Run) -> str:
+            await run.step_model(model="m", messages=[user("hi")], key="hi")
+            if is_live:
+                given.append(asyncio.ensure_future(runs.inject("r", "x")))
+                await asyncio.sleep(pause_s)
+            given.append(asyncio.ensure_future(run.step_tool("pay", {}, key="pay")))
+            return "end"
+
+        given: list[asyncio.Future[Any]] = []
+        with open_kernel(folder, tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code) == "completed"
+            await asyncio.gather(*given, return_exceptions=True)
+            is_live = False
+            assert (await runs.replay("r", code)).status == "completed"
+            await asyncio.gather(*given, return_exceptions=True)
+        assert world.done == []
+
+    async def scenario() -> None:
+        for number in range(40):
+            await once(tmp_path / str(number), number * 0.0002)
+
+    play(scenario())

@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 
-from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
+from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound, SequenceConflict
 from artelier.kernel import events as ev
 from artelier.kernel.budget import abandon
 from artelier.kernel.commands import REFUSALS, VERBS, CommandStanding, Given, decide
@@ -298,14 +298,21 @@ async def give_in_order(
         drafts.append(Draft(command, services.clock.now_us(), by))
     stream = control_stream(tenant, run_id)
     first = await _given_by(services, stream, wanted[0].request) if wanted[0].is_repeat else None
-    if first is None:
+    while first is None:
+        head: int | None = None
         if beside is not NOTHING:
+            head = (await services.store.head(stream))[0]
             standing = await _standing(services, tenant, run_id, driven=False)
             refused = decide(standing, cast(ev.CommandGiven, drafts[0].data), 0)
             if isinstance(refused, ev.CommandRefused):
                 raise conflict_of_refusal(run_id, refused, status=row.status)
-        appends = [StreamAppend(stream, drafts), *beside.appends]
-        receipt = await services.store.append(Batch(appends=appends, blobs=blobs, guard=beside.guard))
+        appends = [StreamAppend(stream, drafts, expected_seq=head), *beside.appends]
+        try:
+            receipt = await services.store.append(Batch(appends=appends, blobs=blobs, guard=beside.guard))
+        except SequenceConflict as error:
+            if head is None or error.facts.get("stream") != stream.local:
+                raise
+            continue  # another command came first, and the run may refuse this one now
         first = receipt.seqs[0] - len(drafts) + 1
     if not services.nudge(tenant, run_id):
         await apply_if_idle(services, tenant, run_id)

@@ -94,6 +94,8 @@ class Delivery:
     effects: Effects = field(init=False)
     main: asyncio.Task[object] | None = None
     """The task that opened the run: who cancels it interrupts the drive."""
+    has_returned: bool = False
+    """Whether the code has come to its end: the drive may still obey what people say."""
     is_ordered: bool = False
     """Whether ordinary code drives the run: the built-in loops order their own steps."""
     steps: dict[str, AtWork] = field(default_factory=dict[str, AtWork])
@@ -146,10 +148,9 @@ class Delivery:
         Errors: `RunEnded` from a task that the run's code has left behind; `RunSuspended` if the code goes on
         without knowing what a side effect did; `CancelledError` that was held back.
         """
-        if self.is_closing and self.is_ordered:
+        if (self.is_closing or self.has_returned) and self.is_ordered:
             raise RunEnded(
-                f"the code of run {self.core.run_id} has ended, and a task that it left behind asks for"
-                f" step {key}",
+                f"the code of run {self.core.run_id} has ended, and a task that it left asks for step {key}",
                 hint="Wait for every task before the run's code returns.",
             )
         task = asyncio.current_task()

@@ -493,6 +493,7 @@ class OpenRun:
     async def _end(self, core: RunCore, run: Run, error: BaseException | None) -> None:
         """Record how the drive ended and give the lease back. The error, if any, goes on to the caller."""
         writer = core.writer
+        core.delivery.has_returned = True
         raised = await _held_back(core, run) if error is None else None
         error = error or raised
         if (said := verdict_on(core, error)) is not error:
