@@ -201,3 +201,32 @@ def generated(seed: int) -> Any:
         return list(performer.seen)  # tasks that nobody waits for may go on for a moment
 
     return code
+
+
+def takes_steps_when_cut(seed: int) -> bool:
+    """Return whether the program of a seed cleans up with steps of its own."""
+    return "finally" in str(Draw(seed).program())
+
+
+def generated_beside(seed: int, *, fails: bool) -> Any:
+    """The program of a seed beside a call that fails after a while, which ends it, or does not."""
+    tree = Draw(seed).program()
+    limits = durable_limits(tree)
+    rng = random.Random(f"beside {seed}")
+    is_group, after_s = rng.random() < 0.5, rng.choice((0.05, 0.3, 0.7, 1.2, 2.1))
+
+    async def ask(run: Run) -> None:
+        await run.sleep(after_s, key="z")
+        await run.step_model(model="m", messages=[user("!q" if fails else "q")], key="q")
+
+    async def code(run: Run, out: Outside) -> Any:
+        performer = Performer(run, out, limits=limits)
+        if not is_group:
+            await asyncio.gather(performer.do(tree), ask(run))
+        else:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(performer.do(tree))
+                group.create_task(ask(run))
+        return list(performer.seen)
+
+    return code

@@ -251,6 +251,34 @@ def live_through(path: Path, program: Program, seed: object, *, every: int = 1) 
     return found
 
 
+def live_through_retry(path: Path, failing: Program, program: Program, seed: object) -> None:
+    """Drive a program that fails, retry it as one that does not, also from deaths of that drive."""
+    deaths = Deaths(path / "s.db", World())
+
+    async def fail(loop: VirtualLoop) -> None:
+        outside = Outside(seed)
+        with opened(path / "s.db", loop, outside) as kernel:
+            ended = await drive(kernel, failing, outside)
+            assert ended.status.startswith("failed")
+            await _replayed(kernel, failing, ended)
+            await kernel.for_tenant(ACME).retry("r")
+
+    async def go_on(loop: VirtualLoop) -> None:
+        outside = Outside(f"{seed} again")
+        with opened(path / "s.db", loop, outside, fault=deaths) as kernel:
+            ended = await drive(kernel, program, outside)
+            assert ended.status == "completed"
+            await _replayed(kernel, program, ended)
+            await _conserved(kernel)
+            assert kernel.verify().ok
+
+    virtually(fail)
+    virtually(go_on)
+    for death in deaths.found[::5]:
+        ended = virtually(partial(_resumed, death, program, f"{seed} {death.number}"))
+        assert ended.status == "completed"
+
+
 async def _resumed(death: Death, program: Program, seed: str, loop: VirtualLoop) -> Ended:
     outside = Outside(seed)
     with opened(death.path, loop, outside) as kernel:
@@ -268,6 +296,9 @@ async def _prefix(kernel: Kernel) -> dict[str, ev.EventData]:
     async for event in kernel.events():
         if event.stream.local == "run:r":
             data = event.decode()
+            if isinstance(data, ev.RunReopened):  # what failed is asked again, and what that had cancelled
+                again = ev.ModelFailed | ev.StepCancelled
+                found = {key: end for key, end in found.items() if not isinstance(end, again)}
             if ends_step(data):
                 found[data.key] = data  # pyright: ignore[reportAttributeAccessIssue]
     return found

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.determinism.generated import generated
-from tests.determinism.harness import live_through
+from tests.determinism.generated import generated, generated_beside, takes_steps_when_cut
+from tests.determinism.harness import live_through, live_through_retry
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -30,3 +30,13 @@ def test_a_generated_program_that_is_killed_at_every_event_ends_as_its_log_allow
     tmp_path: Path, seed: int
 ) -> None:
     live_through(tmp_path, generated(seed), seed, every=1)
+
+
+@pytest.mark.parametrize("seed", [seed for seed in range(30) if not takes_steps_when_cut(seed)])
+def test_a_generated_program_that_fails_in_between_goes_on_when_it_is_retried(
+    tmp_path: Path, seed: int
+) -> None:
+    """18: code that reacts to one outcome while the step is at work that is executed again."""
+    live_through_retry(
+        tmp_path, generated_beside(seed, fails=True), generated_beside(seed, fails=False), seed
+    )

@@ -83,6 +83,7 @@ def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> Eve
             cycle=standing.cycle,
             resets=resets_of(standing.reason, raised=limits),
             limits=limits,
+            in_order=True,
         )
     if verb in ("resume", "step"):
         return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")

@@ -190,6 +190,9 @@ class RunReopened(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     limits: dict[str, int] = {}
     """Limits of the loop that were raised: `max_iterations`, counted from the run's beginning;
     `stuck_after`."""
+    in_order: bool = False
+    """True if the new outcome of a step has its own place in the order, where nothing but cancellations
+    stands behind its failure. Else, and in older histories, it takes the place of the failure."""
 
 
 @event("command.refused")

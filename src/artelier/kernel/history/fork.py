@@ -270,7 +270,7 @@ async def _reopening(
         return None
     prefix = [replace(origin, upto=upto), *places[1:]]
     cycle = await completed_cycles(services, prefix) if resets else 0
-    return ev.RunReopened(queued=True, steps=steps, cycle=cycle, resets=resets)
+    return ev.RunReopened(queued=True, steps=steps, cycle=cycle, resets=resets, in_order=True)
 
 
 async def _failed_last(services: Services, origin: Place, upto: int) -> tuple[str, ...]:

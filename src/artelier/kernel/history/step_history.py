@@ -64,7 +64,7 @@ class Recorded:
     ended: int = 0
     """Position of its outcome; 0 if it has none."""
     place: int = 0
-    """Position of the failure that the run was reopened for: code has gone on from there, and its new outcome
+    """Position of the failure that the run was reopened for, if code has gone on from there: its new outcome
     takes that place."""
     began_us: int = 0
     resumed_us: int = 0
@@ -114,6 +114,8 @@ class History:
         self._resumed_us = 0
         self._last_cut: list[str] = []
         """Steps that the code has cancelled, and after which it has asked for nothing."""
+        self._stands = 0
+        """Position of the last request or outcome that is neither a failure nor a cancellation."""
 
     @property
     def at_end(self) -> bool:
@@ -246,7 +248,8 @@ class History:
             self._ask_cut_again(data)
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
-                    step.place = step.place or step.ended
+                    if not data.in_order or self._stands > step.ended:
+                        step.place = step.place or step.ended
                     step.status, step.outcome, step.ended = "open", None, 0
         elif isinstance(data, ev.RunResumed):
             self._resumed_us = at_us
@@ -268,6 +271,8 @@ class History:
 
     def _note_last(self, data: EventData) -> None:
         """Note what the code cancels, and that it goes on after that."""
+        if asks_or_ends(data) and not isinstance(data, ev.StepCancelled | ev.ModelFailed | ev.StepFailed):
+            self._stands = self._position
         if isinstance(data, ev.StepCancelled):
             self._last_cut.append(data.key)
         elif self._last_cut and (key := _asked_key(data)) is not None:
