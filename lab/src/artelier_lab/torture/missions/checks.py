@@ -26,7 +26,7 @@ _BLOCKED_BY = (
     " AND b.ended IN ('failed', 'blocked', 'cancelled')) THEN 'a dependency' ELSE t.blocked_by END"
 )
 _TASKS = (
-    f"SELECT t.task, t.agent, t.iterations, t.ended, t.reason, {_BLOCKED_BY}, t.outputs,"
+    f"SELECT t.task, t.agent, t.ended, t.reason, {_BLOCKED_BY}, t.outputs,"
     " coalesce(r.status, '')"
     " FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task ORDER BY t.task"
 )
@@ -64,7 +64,7 @@ def _text(db: Reader, ref: str | None) -> str:
 
 
 class ComesToTheSame:
-    """Tasks end as without faults, after as many iterations; each artifact has the same versions."""
+    """Tasks end as without faults, whatever notes they have read; each artifact has the same versions."""
 
     name = "it comes to the same as without faults"
 

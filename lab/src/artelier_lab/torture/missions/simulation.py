@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from artelier.agents import Worker
 from artelier.errors import ArtelierError, Conflict, Flow, NotFound, StoreUnavailable
 from artelier.kernel.queries.reports import OpenQuestion
+from artelier.missions.definition import ITERATIONS_MAX
 from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Delta, ModelReply, ModelRequest
 from artelier_lab.torture.checks.audit import Audit
@@ -43,6 +44,9 @@ FOR_GOOD = ("missing_input", "dependency_failed", "tasks_failed", "max_iteration
 _ABOUT = re.compile(r"The (?:goal|criteria) of ([a-z]+)\.")
 _ITERATION = re.compile(r"Iteration (\d+) of \d+")
 _OUTPUT = re.compile(r'<data source="([^"]+)" trust="untrusted">\n(.*?)\n</data>', re.DOTALL)
+
+
+POSTPONED = "The outputs are not judged yet"
 
 
 class DrawnTask(NamedTuple):
@@ -111,11 +115,14 @@ class MissionOracle(Oracle):
         what, slug, n = self._question(request)
         if what == "Plan":
             return self._plan()
-        drawn = self._tasks[slug]
+        drawn, heard = self._tasks[slug], _heard(request)
+        n -= heard  # what a note was read in is no work
         if what == "Verdict":
             return _verdict(request, is_rejected=drawn.is_rejected)
         if what == "content":
             return f"# About {slug}\n\nOslo sold more than every other city{' at last' * n}."
+        if heard and _is_heard_last(request) and drawn.decisions[-1] == "write":
+            return {"action": "complete_task", "reason": "The note changes nothing."}
         return _decision(slug, drawn.decisions[min(n, len(drawn.decisions)) - 1])
 
     def _plan(self) -> dict[str, Any]:
@@ -128,10 +135,23 @@ class MissionOracle(Oracle):
                     "agent": f"by-{slug}",
                     "success_criteria": f"The criteria of {slug}.",
                     "depends_on": list(task.after),
+                    "max_iterations": ITERATIONS_MAX,
                 }
                 for slug, task in self._tasks.items()
             ],
         }
+
+
+def _heard(request: ModelRequest) -> int:
+    """Return how often an evaluation was put off for a note that nobody had read."""
+    return sum(message.text.count(POSTPONED) for message in request.messages)
+
+
+def _is_heard_last(request: ModelRequest) -> bool:
+    """Return whether nothing was decided since an evaluation was put off."""
+    replies = [at for at, message in enumerate(request.messages) if message.role == "assistant"]
+    since = request.messages[replies[-1] :] if replies else request.messages
+    return any(POSTPONED in message.text for message in since)
 
 
 def _decision(slug: str, kind: str) -> dict[str, Any]:
