@@ -137,13 +137,13 @@ class Hand:
         ends = "(,|$)" if name else ""
         return canvas.get_by_role("group", name=re.compile(f"^{kind} {re.escape(name)}{ends}"))
 
-    def choose(self, kind: str, name: str) -> Locator:
-        """Select it by keyboard search on the canvas; the inspector."""
+    def choose(self, kind: str, name: str, *, of: str = "") -> Locator:
+        """Select it by keyboard search on the canvas; the inspector. `of`: the mission that it is of."""
         self.show_canvas()
         find = self.page.get_by_role("combobox", name="Find on the canvas")
         find.fill(name)
         found = self.page.get_by_role("listbox", name="Found")
-        option = found.get_by_role("option").filter(has_text=re.compile(f"{kind} · "))
+        option = found.get_by_role("option").filter(has_text=re.compile(f"{kind} · {re.escape(of)}"))
         option.first.click()
         return self.inspector
 

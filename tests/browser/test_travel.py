@@ -32,7 +32,7 @@ def test_the_past_is_shown_everywhere_and_a_fork_begins_in_it(
     ]
     for one in made:
         expect(one).to_be_visible()
-    hand.choose("agent", "Analyst")
+    hand.choose("agent", "Analyst", of=mission)
 
     timeline = hand.tab("Timeline")
     first = next(one for one in hand.events("decision.taken") if "figures" in one["stream"])

@@ -22,7 +22,12 @@ export function FileDrop({ label, hint, onFile, className, children }: FileDropP
   const picker = useRef<HTMLInputElement>(null);
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
-  const take = async (files: readonly File[]) => {
+  /** Files are taken in one after the other, also those that are dropped while others are on their way. */
+  const before = useRef<Promise<void>>(Promise.resolve());
+  const take = (files: readonly File[]) => {
+    before.current = before.current.then(() => takeAll(files));
+  };
+  const takeAll = async (files: readonly File[]) => {
     for (const file of files) {
       const ok = await attempt(
         () => onFile(file),
@@ -43,7 +48,7 @@ export function FileDrop({ label, hint, onFile, className, children }: FileDropP
       onDrop={(event) => {
         event.preventDefault();
         setOver(false);
-        if (may.ok) void take([...event.dataTransfer.files]);
+        if (may.ok) take([...event.dataTransfer.files]);
       }}
     >
       {children}
@@ -55,7 +60,7 @@ export function FileDrop({ label, hint, onFile, className, children }: FileDropP
         accept={ACCEPT}
         aria-label={`${label}: files`}
         onChange={(event) => {
-          void take([...(event.target.files ?? [])]);
+          take([...(event.target.files ?? [])]);
           event.target.value = "";
         }}
       />
