@@ -97,6 +97,18 @@ def test_show_says_how_to_undo_what_still_stands(shell: Shell) -> None:
     assert "start a new run" in after
 
 
+def test_an_undone_run_of_which_all_was_erased_is_shown(shell: Shell) -> None:
+    (shell.folder / "trip.py").write_text(FLOW)
+    assert shell("run", "trip.py:broken", "--run-id", "trip").code == 1
+    assert shell("runs", "compensate", "trip", "--tools", "trip.py").code == 5
+    assert shell("erase", "--tenant", "default", "--yes").code == 0
+
+    shown = shell("runs", "show", "trip")
+
+    assert shown.code == 0, shown.err
+    assert "artelier runs compensate" not in shown.err
+
+
 def test_tail_tells_what_was_undone_and_has_words_for_every_event(shell: Shell) -> None:
     (shell.folder / "trip.py").write_text(FLOW)
     shell("run", "trip.py:main", "--run-id", "trip")

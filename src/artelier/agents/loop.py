@@ -485,7 +485,7 @@ class AgentLoop:
         core, done = self.run.core, state.replace(cycle=state.cycle + 1)
         if await core.history.knows(f"c{done.cycle + 1}/notes"):
             return True
-        return core.actor is not None and not self._is_used_up(done) and await core.has_notes()
+        return core.actor is not None and not self._is_used_up(done) and await core.hear_last_notes()
 
     def _after_tools(self, state: AgentState, result: ModelResult, results: list[ToolResult]) -> AgentState:
         for tool_result in results:

@@ -49,7 +49,7 @@ class TakenChat:
     note: dict[str, Any] = field(default_factory=dict[str, Any])
     """The author's note, as `Session.open` takes it; empty for none."""
     warnings: tuple[str, ...]
-    """What was changed or left out."""
+    """The changes and omissions, in words."""
 
 
 def parse_chat(source: Source) -> TakenChat:
@@ -264,11 +264,11 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     variants: tuple[str, ...] = ()
     selected: int = 0
     hidden: tuple[Literal["user", "assistant"], ...] = ()
-    """Whose message prompts leave out."""
+    """The roles whose message is left out of prompts."""
     persona: str = ""
-    """What the person is called in it."""
+    """The name of the person."""
     speaker: str = ""
-    """What the one is called who replies."""
+    """The name of whoever replies."""
     reasoning: tuple[str, ...] = ()
     """The reasoning of the model before each variant; empty for none."""
     sent_us: tuple[int, ...] = ()

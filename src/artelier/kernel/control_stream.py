@@ -228,7 +228,7 @@ async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
 # The asker's side
 
 NOTHING = Batch(appends=())
-"""What stands beside commands that nothing else comes with."""
+"""No appends beside the commands."""
 
 
 async def give(

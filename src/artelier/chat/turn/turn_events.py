@@ -88,7 +88,7 @@ class Chronicle:
         self.persona = ""
         """What the person is called; empty for no name."""
         self.speaker = ""
-        """What the one is called who replies."""
+        """The name of whoever replies."""
         self.is_group = False
         """True if prompts show names before messages: then no reply stands there as the model gave it."""
         self._reply_key = self._state_key = run.core.key

@@ -112,9 +112,9 @@ class UnsettledCall(TypedDict):
     unresolved_us: int
     """When its outcome was found to be unknown."""
     code: str
-    """What hid the outcome: crash, deadline, cancelled, run_ended (it was at work), or an error's code."""
+    """The cause: crash, deadline, cancelled, run_ended (it was at work then), or an error's code."""
     probe_error: Any
-    """Why the tool's probe could not tell, if it said so."""
+    """The probe's error, if it gave one."""
 
 
 class StepReport(TypedDict):

@@ -643,9 +643,9 @@ class RunCore(ToolBounds):
         self.ending = False
         self.nudge()
 
-    async def has_notes(self) -> bool:
-        """Return True if people said something that nobody has read. If not, commands wait for the end of the
-        drive from here on, so that none is told that a note was taken which nobody reads.
+    async def hear_last_notes(self) -> bool:
+        """Return True if a note of people is unread. If none is, obey no more commands in this drive, so that
+        nobody is told of a note as taken that is never read.
         """
         while True:
             await self.quiet()

@@ -95,7 +95,7 @@ class Delivery:
     main: asyncio.Task[object] | None = None
     """The task that opened the run: who cancels it interrupts the drive."""
     has_returned: bool = False
-    """Whether the code has come to its end: the drive may still obey what people say."""
+    """True if the code has come to its end, while the drive may still obey commands."""
     is_ordered: bool = False
     """Whether ordinary code drives the run: the built-in loops order their own steps."""
     steps: dict[str, AtWork] = field(default_factory=dict[str, AtWork])

@@ -103,8 +103,8 @@ async def has_left_to_undo(services: Services, tenant: str, run_id: str) -> bool
     if not planned:
         return False
     event = planned[0].read(ev.CompensationPlanned)
-    plan = msgspec.convert(await blob_json(services, tenant, event.plan), UndoPlan)
-    for item in plan.items:
+    shown = await shown_fields(services, tenant, event.plan)  # empty if it was erased: nobody undoes more
+    for item in msgspec.convert(shown, UndoPlan).items:
         key = f"{event.key}/{item.child}" if item.child else item.undo
         found = await find_record(services.store, row.id, key)
         if found is None or found.outcome is None or has_failed_to_undo(found.outcome):

@@ -94,7 +94,7 @@ class Preset:
     prompts: int = 0
     """How many prompts of the file stand in `system` and `note`."""
     warnings: tuple[str, ...]
-    """What was changed or left out."""
+    """The changes and omissions, in words."""
 
     def size_warnings(self, model: str, window: Window) -> tuple[str, ...]:
         """Return a note for each way in which the prompts alone are too long for a model."""
