@@ -29,7 +29,7 @@ from artelier.errors import ContextTooLong, LimitReached, ModelRefusedCall, Outp
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
 from artelier.kernel.events import RunReopened
 from artelier.kernel.history.fork_lineage import lineage
-from artelier.kernel.run_limits import reopenings
+from artelier.kernel.run_limits import GO_ON, reopenings
 from artelier.kernel.steps.failures import ask_in_turn
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
@@ -596,7 +596,7 @@ def _end_message(run: Run, reason: str, state: AgentState) -> str:
     more = state.cycle + max(20, state.cycle - state.iterations_from)
     raised = option.format(more=more, twice=2 * state.repeated)
     ways = f"{raised} or --note TEXT" if raised else "--note TEXT"
-    return f"{said}; go on with: artelier resume {run.id} {ways}"
+    return f"{said}{GO_ON}resume {run.id} {ways}"
 
 
 def _key_part(name: str) -> str:

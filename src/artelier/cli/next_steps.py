@@ -19,6 +19,7 @@ from artelier.kernel.run_limits import RESETS
 from artelier.ledger.queries import scope_limits
 from artelier.log import run_stream
 from artelier.log.queries import held_leases
+from artelier.missions.status import ONCE_MORE
 from artelier.money import format_usd
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ async def next_steps(call: CliCall, kernel: Kernel, run: RunDetail) -> list[str]
             return [*left, *await _of_undone(call, kernel, run)]
     if goal is not None and goal["reason"] in ("tasks_failed", "tasks_blocked"):
         why = await _not_done(call, kernel, run)
-        if "once more: `artelier tasks retry" in (goal["message"] or ""):  # a retry of the goal leaves them
+        if ONCE_MORE in (goal["message"] or ""):  # a retry of the goal leaves them
             return why
         return [*why, f"try what failed again: {call.command_line('retry', run['id'])}"]
     return [*left, *_advice(call, run, way)]

@@ -117,6 +117,9 @@ RESETS = {
 }
 """Reason of a failed run of a built-in loop to the count that it ended by."""
 
+GO_ON = "; go on with: artelier "
+"""Begins the command that the message of such an end closes with."""
+
 LIMITS = {"max_iterations": 1, "stuck_after": 2}
 """Limits of a loop that a person may raise, and the least of each."""
 

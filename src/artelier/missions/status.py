@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from artelier.kernel.run.status import FINAL
 
+ONCE_MORE = "once more: `artelier tasks retry "
+"""In the message of a goal that failed: what a retry of the goal leaves, and how to try that again."""
+
 
 class TaskStatus(StrEnum):
     """The status of a task.

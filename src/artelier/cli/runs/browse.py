@@ -107,6 +107,7 @@ async def show(call: CliCall, run: RunId) -> None:
 
 def _show_run(call: CliCall, run: RunDetail, driver: str | None, goal: MissionDetail | None) -> None:
     from artelier.cli.next_steps import question_lines, standing, unknown_lines
+    from artelier.kernel.run_limits import GO_ON
 
     usage = run["usage"]
     cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
@@ -134,7 +135,7 @@ def _show_run(call: CliCall, run: RunDetail, driver: str | None, goal: MissionDe
             ("cost", _cost_text(run)),
             ("goal", display.value_text(run["goal"])),
             # The command that an agent's message ends with is among the advice, if it still stands.
-            ("message", (display.value_text(run["message"]) or "").partition("; go on with: artelier ")[0]),
+            ("message", (display.value_text(run["message"]) or "").partition(GO_ON)[0]),
             ("result", display.result_text(run["result"])),
         ]
     )

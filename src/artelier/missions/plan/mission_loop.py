@@ -38,7 +38,7 @@ from artelier.missions.queries import (
     standing_of,
 )
 from artelier.missions.reports import AddedTask
-from artelier.missions.status import TASKS_FAILED, TaskStatus
+from artelier.missions.status import ONCE_MORE, TASKS_FAILED, TaskStatus
 from artelier.missions.task.loop_state import task_job
 from artelier.missions.task.task_runner import drive_task
 from artelier.missions.view import DEPENDENCY_FAILED
@@ -542,7 +542,7 @@ class MissionLoop:
             )
             for id_, one in bad.items():
                 if one["reason"] in OF_ITSELF and self._attempts.get(id_, 0) > REOPENED_MAX:
-                    said += f"; to try {self._slug(id_)} once more: `artelier tasks retry {id_}`"
+                    said += f"; to try {self._slug(id_)} {ONCE_MORE}{id_}`"
             self._run.fail(
                 TASKS_FAILED,
                 f"{len(bad)} of {len(tasks)} tasks {'was' if len(bad) == 1 else 'were'} not done: {said}",
