@@ -57,7 +57,7 @@ test: setup ## Check, then run all tests, those about the repository included
 	@$(node_is_there)
 	@$(MAKE) --no-print-directory --jobs=2 check-python test-web
 	@.venv/bin/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full --ignore=tests/browser
-	@.venv/bin/pytest tests/browser # in a process of its own: the browser's driver keeps an event loop there
+	@.venv/bin/pytest -n $(JOBS) --dist loadfile tests/browser # in processes of its own: the browser's driver keeps an event loop there
 
 fast: setup ## Run the fast tests alone
 	@.venv/bin/pytest -n $(JOBS) --dist worksteal -m "not slow" --ignore=tests/browser
