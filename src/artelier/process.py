@@ -81,13 +81,7 @@ def is_dead(holder: str) -> bool:
     pid = int(parts[2])
     if pid == os.getpid() and parts[3] == _born(pid):
         return holder.partition("/")[0] not in _LIVE
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _born(pid) != parts[3]
+    return _is_over(pid, _number(parts[3]))
 
 
 # Names of processes in events
@@ -123,6 +117,14 @@ def has_ended(process: tuple[int, ...]) -> bool:
     if len(process) != 4 or process[0] != _machine(socket.gethostname(), _boot()):
         return False
     _, pid, born, _ = process
+    return _is_over(pid, born)
+
+
+# Processes of this machine
+
+
+def _is_over(pid: int, born: int) -> bool:
+    """Return whether the process of this id and start has ended, noticed by its parent or not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -117,6 +117,26 @@ asyncio.run(main())
 """
 
 
+def test_a_killed_process_is_gone_before_its_parent_takes_note(tmp_path: Path) -> None:
+    """As of a sweep: the parent of its processes was killed with it, and whoever inherits them is slow."""
+    path = tmp_path / "s.db"
+    Kernel.open(path, environ={}).close()
+    with subprocess.Popen(
+        [sys.executable, "-c", _DRIVER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "driving\n"
+        driver.kill()
+        assert driver.stdout.read() == ""  # its files are closed; that it has ended, nobody has asked
+
+        async def take_over() -> None:
+            with open_kernel(tmp_path) as kernel:
+                async with kernel.run("r") as run:
+                    run.finish("done")
+
+        play(take_over())
+
+
 @pytest.mark.parametrize("skew_s", [3600, -3600])
 def test_a_process_whose_clock_is_wrong_takes_no_living_lease(tmp_path: Path, skew_s: int) -> None:
     path = tmp_path / "s.db"
