@@ -225,6 +225,8 @@ async def send_work(
     finally:
         unlisten()
     check(errands, key, errand)
+    if (held := errands.failure(key)) is not None and not await has_begun(desk, run_id):
+        raise held  # by another process, which has not recorded yet what it does
     return errand
 
 

@@ -53,6 +53,50 @@ def test_planning_is_answered_at_once_and_goes_on_beside_the_answer(tmp_path: Pa
     play(scenario())
 
 
+def test_an_id_is_one_goal_at_all_servers_of_a_store(tmp_path: Path) -> None:
+    """While one server plans, another is asked for the same, and for something else under that id."""
+
+    async def scenario() -> None:
+        held = Held(LINE)
+        team = Team(held)
+        async with (
+            serving(tmp_path, model=team.model, has_worker=False) as one,
+            serving(tmp_path, model=team.model, has_worker=False) as two,
+            serving(tmp_path, model=team.model, has_worker=False) as three,
+        ):
+            asked = {"goal": GOAL, "model": "m", "mission_id": MISSION}
+            good(await one.ada.post("/god-mode/plan", json=asked), 202)
+            other = {**asked, "goal": "Paint the house."}
+            answer = refused(await two.ada.post("/god-mode/plan", json=other), 409, "conflict")
+            assert "another goal" in answer["message"]
+            refused(await one.ada.post("/god-mode/plan", json=other), 409, "conflict")
+            same = good(await three.ada.post("/god-mode/plan", json=asked), 202)
+            assert (same["mission"], same["status"]) == (MISSION, "running")
+            held.go.set()
+            await stands(one.ada, at("missions", MISSION), "waiting_approval")
+        assert team.count("Plan") == 1
+
+    play(scenario())
+
+
+def test_of_two_goals_under_one_id_at_two_servers_at_once_one_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        model = Team(*[LINE] * 5).model
+        async with (
+            serving(tmp_path, model=model, has_worker=False) as one,
+            serving(tmp_path, model=model, has_worker=False) as two,
+        ):
+            for n in range(5):
+                asked = {"model": "m", "mission_id": f"m{n}"}
+                answers = await asyncio.gather(
+                    one.ada.post("/god-mode/plan", json={**asked, "goal": GOAL}),
+                    two.ada.post("/god-mode/plan", json={**asked, "goal": "Paint the house."}),
+                )
+                assert sorted(answer.status_code for answer in answers) == [202, 409]
+
+    play(scenario())
+
+
 def test_who_sees_that_planning_has_stopped_is_answered_though_its_drive_has_not_let_go(
     tmp_path: Path,
 ) -> None:

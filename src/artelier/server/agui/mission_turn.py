@@ -22,7 +22,7 @@ from artelier.chat.session.settings import check_chat
 from artelier.errors import LeaseHeld
 from artelier.kernel.queries.runs import find_run
 from artelier.kernel.run.context import is_final
-from artelier.missions.plan.commands import check_same, mission_object
+from artelier.missions.plan.commands import check_same, mission_job, mission_object
 from artelier.missions.plan.mission_runner import check_mission_id, recorded_job
 from artelier.missions.plan.planner import LOOP, MissionJob
 from artelier.server.agui.client_answers import (
@@ -94,12 +94,13 @@ class MissionThread:
     async def _start(self) -> Errand:
         desk = self.desk
         said = await read_said(desk, self.by, self.asked)
+        model, folder = self.wishes.model or self.model, desk.services.workspaces.root(desk.id)
         work = desk.plan(
             said.words,
             attachments=said.attachments,
             mission_id=self.mission,
-            model=self.wishes.model or self.model,
-            workspace=desk.services.workspaces.root(desk.id),
+            model=model,
+            workspace=folder,
             auto_launch=self.wishes.launch,
             budget_usd=self.wishes.budget_usd,
             by=self.by,
@@ -108,6 +109,8 @@ class MissionThread:
         )
         key = key_of("mission", desk, self.mission)
         errand = await send_work(self.errands, key, work, desk, run_id=self.mission)
+        job = mission_job(desk, said.words, model=model, workspace=folder, auto_launch=self.wishes.launch)
+        await check_same(desk, self.mission, job)  # the run may be one that another server has begun
         check(self.errands, key, errand)
         return errand
 

@@ -18,7 +18,7 @@ from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.missions.membranes import MembraneView
 from artelier.missions.mission_agents import change_membrane
-from artelier.missions.plan.commands import fresh_mission_id, mission_object
+from artelier.missions.plan.commands import check_same, fresh_mission_id, mission_job, mission_object
 from artelier.missions.steering_document import SUFFIX, Steering, SteeringStore, bias
 from artelier.missions.task.preview import upcoming
 from artelier.missions.task.task_handle import check_start
@@ -88,11 +88,12 @@ async def plan(
     """Take a goal apart. 202 while the plan is being made, 200 when it is there; nothing is launched."""
     mission, errands = asked.mission_id or fresh_mission_id(asked.goal), errands_of(request.app)
     key = key_of("mission", desk, mission)
+    model, folder = asked.model or settings.model, workspace_of(asked.workspace, desk=desk, who=who)
     work = desk.plan(
         asked.goal,
         mission_id=mission,
-        model=asked.model or settings.model,
-        workspace=workspace_of(asked.workspace, desk=desk, who=who),
+        model=model,
+        workspace=folder,
         budget_usd=asked.budget_usd,
         by=by,
         subject=asked.subject,
@@ -101,6 +102,8 @@ async def plan(
         attachments=await attachments_of(desk, by, asked.attachments),
     )
     errand = await send_work(errands, key, work, desk, run_id=mission)
+    job = mission_job(desk, asked.goal, model=model, workspace=folder, auto_launch=False)
+    await check_same(desk, mission, job)  # the run may be one that another server has begun
     if wait:
         await asyncio.wait({errand.task}, timeout=wait)
     check(errands, key, errand)
