@@ -156,3 +156,23 @@ def test_a_mission_refuses_a_note_that_it_would_not_read(tmp_path: Path) -> None
             assert await heads(kernel) == before
 
     play(scenario())
+
+
+def test_a_refused_command_names_what_goes_on_with_a_failed_mission(tmp_path: Path) -> None:
+    """It named a note, which a mission does not read."""
+
+    async def scenario() -> None:
+        with opened(tmp_path, Team(ModelRefusedCall("no"), LINE)) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.plan("The goal.", mission_id=MISSION, model="m")
+
+            for command in (desk.cancel, desk.pause, desk.resume):
+                with pytest.raises(Conflict, match="has ended") as refused:
+                    await command(MISSION)
+                assert refused.value.hint == f"Try again what failed: artelier retry {MISSION}"
+
+            await desk.retry(MISSION)
+            await desk.drive_mission(MISSION, on_wait="return")
+            assert (await desk.mission(MISSION))["status"] == "waiting_approval"
+
+    play(scenario())

@@ -374,7 +374,16 @@ async def give_in_order(
         # A chat knows nothing of forks of its turns.
         if row.loop == LOOP and row.origin is None and not is_final(row.status):
             return [await _cancel_turn(desk, row, run_id, {"payload": one.payload, "by": by})]
-    return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by, beside=beside)
+    try:
+        return await control_stream.give_in_order(
+            desk.services, desk.id, run_id, wanted, by=by, beside=beside
+        )
+    except Conflict as refused:
+        if refused.facts.get("refusal") == "run_ended":
+            row = await run_row(desk.services.store, desk.id, run_id)
+            if row.status == "failed" and row.loop in _READS_NO_NOTES:  # no note would reopen it
+                refused.hint = _reopening(run_id, row.loop)
+        raise
 
 
 _READS_NO_NOTES = {
@@ -390,13 +399,21 @@ def _not_told(run_id: str, loop: str) -> Conflict:
     return Conflict(f"run {run_id} is {what}, which reads no notes", hint=hint)
 
 
+def _reopening(run_id: str, loop: str) -> str:
+    """Return what goes on with a failed run of a loop that reads no notes."""
+    if loop == LOOP:
+        return (
+            "Try the turn again as another variant: session.regenerate(), or /regenerate in"
+            f" `artelier chat {chat_of(run_id)}`."
+        )
+    return f"Try again what failed: artelier retry {run_id}"
+
+
 def _not_reopened(run_id: str) -> Conflict:
     """Return what a turn came to is recorded: reopened, it would fail again without trying anything."""
-    chat = chat_of(run_id)
     return Conflict(
-        f"run {run_id} is a turn of chat {chat!r}, which is not reopened",
-        hint="Try the turn again as another variant: session.regenerate(), or /regenerate in"
-        f" `artelier chat {chat}`.",
+        f"run {run_id} is a turn of chat {chat_of(run_id)!r}, which is not reopened",
+        hint=_reopening(run_id, LOOP),
         refusal="turn_of_a_chat",
     )
 
