@@ -389,3 +389,52 @@ def test_a_task_that_was_left_takes_no_step_while_a_command_is_obeyed_at_the_end
             await once(tmp_path / str(number), number * 0.0002)
 
     play(scenario())
+
+
+def asking_first(asked: asyncio.Event) -> ToolPort:
+    async def refund(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> None:
+        raise AssertionError("there is nothing to give back")
+
+    @tool(side_effect=True, compensate=refund)
+    async def pay(ctx: ToolContext, amount: int) -> str:
+        "Ask, then pay."
+        asked.set()
+        await ctx.ask("pay?", before_acting=True)
+        return "paid"
+
+    return pay
+
+
+@pytest.mark.parametrize("end", ["completed", "cancelled", "answered and cancelled"])
+def test_a_call_that_is_left_in_the_question_before_it_acts_has_not_happened(
+    tmp_path: Path, end: str
+) -> None:
+    """Nobody could answer it any more, and a person was asked what it did."""
+
+    async def leave(run: Run) -> Any:
+        paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+        await asked.wait()
+        await run.step_model(model="m", messages=[user("hi")], key="hi")
+        if end != "completed":
+            await paying
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[asking_first(asked)]) as kernel:
+            driven = await drive(kernel.for_tenant(), leave, on_wait="suspend")
+            assert driven == ("completed" if end == "completed" else "waiting_approval")
+        with open_kernel(tmp_path, tools=[asking_first(asked)]) as kernel:
+            runs = kernel.for_tenant()
+            if end.startswith("answered"):
+                await runs.approve("r")
+            if end != "completed":
+                await runs.cancel("r")
+            shown = await runs.show("r")
+            assert (shown["status"], shown["unknown_outcomes"]) == (end.split()[-1], [])
+            with pytest.raises(Conflict, match="has ended"):
+                await runs.reconcile("r", "pay", failed="declined")
+            back = await runs.compensate("r")
+            assert (back.undone, back.not_undone) == ((), ())
+            assert kernel.verify().ok
+
+    asked = asyncio.Event()
+    play(scenario())

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from artelier.kernel.events import ToolCompleted, ToolRefused, ToolRequested
+from artelier.kernel.events import (
+    ApprovalGiven,
+    ApprovalRequested,
+    ToolCompleted,
+    ToolRefused,
+    ToolRequested,
+    ToolRetried,
+)
 from artelier.kernel.queries.runs import ENDED
 from artelier.log import BlobRef, Store
 from artelier.log.queries import EventRow, events_at, stream_events
@@ -137,9 +144,34 @@ async def unsettled_calls(store: Store, stream_id: int, *, has_ended: bool) -> l
     found = await step_records(store, stream_id, status="unknown")
     if has_ended:
         at_work = await step_records(store, stream_id, "tool", status="requested")
-        found += [one for one in at_work if one.request.read(ToolRequested).side_effect]
+        untouched = await untouched_calls(store, stream_id) if at_work else frozenset[str]()
+        found += [
+            one
+            for one in at_work
+            if one.step.key not in untouched and one.request.read(ToolRequested).side_effect
+        ]
         found.sort(key=lambda one: one.step.requested)
     return found
+
+
+async def untouched_calls(store: Store, stream_id: int) -> frozenset[str]:
+    """Return the keys of calls that have done nothing yet: each was left in a question before which its tool
+    says so, or before the answer reached it.
+    """
+    is_answered: dict[str, bool] = {}
+    kinds = ApprovalRequested.KIND, ApprovalGiven.KIND, ToolRetried.KIND
+    for event in await stream_events(store, stream_id, *kinds):
+        data = event.decode()
+        if isinstance(data, ToolRetried):
+            if is_answered.get(data.key):  # now it goes on behind its question
+                del is_answered[data.key]
+        elif isinstance(data, ApprovalRequested) and data.before_acting:
+            is_answered[data.key.rpartition("/ask/")[0]] = False
+        elif isinstance(data, ApprovalRequested | ApprovalGiven):
+            was_asked = is_answered.pop(asker := data.key.rpartition("/ask/")[0], None) is not None
+            if was_asked and isinstance(data, ApprovalGiven) and data.queued:
+                is_answered[asker] = True
+    return frozenset(is_answered)
 
 
 async def find_record(

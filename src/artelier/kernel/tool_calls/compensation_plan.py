@@ -21,6 +21,7 @@ from artelier.kernel.queries.steps import (
     has_failed_to_undo,
     newest_outcome,
     step_records,
+    untouched_calls,
 )
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
@@ -134,7 +135,7 @@ async def plan_compensation(
         since = await position_of(services, tenant, run_id, upto)
     calls: list[_RecordedToolStep] = []
     for stream in runs:
-        calls += await _calls(services, tenant, stream)
+        calls += await _calls(services, tenant, stream, has_ended=row.status in FINAL)
     attempts = _attempts(calls, runs)
     taken = {call.key for call in calls if call.stream == row.id}
     found: list[tuple[int, UndoItem]] = []
@@ -208,9 +209,12 @@ async def position_of(services: Services, tenant: str, run_id: str, key: str) ->
     raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
 
 
-async def _calls(services: Services, tenant: str, stream: int) -> list[_RecordedToolStep]:
-    """All tool steps of a run that were entered."""
+async def _calls(
+    services: Services, tenant: str, stream: int, *, has_ended: bool = False
+) -> list[_RecordedToolStep]:
+    """All tool steps of a run that were entered; of one that `has_ended`, those that may have acted."""
     found: list[_RecordedToolStep] = []
+    untouched = await untouched_calls(services.store, stream) if has_ended else frozenset[str]()
     for step, asked, outcome in await step_records(services.store, stream, "tool", "undo"):
         request = asked.decode()
         if isinstance(request, ev.ToolRefused):
@@ -221,6 +225,8 @@ async def _calls(services: Services, tenant: str, stream: int) -> list[_Recorded
             continue
         end = None if outcome is None else outcome.decode()
         status = step.status
+        if status == "requested" and step.key in untouched:
+            continue
         if isinstance(end, ev.Cut) and (done := await completion_before(services.store, stream, step)):
             end, outcome, status = done.decode(), done, "completed"
         if isinstance(end, ev.ToolCompleted) and end.recorded is not None:
