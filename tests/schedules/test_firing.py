@@ -12,7 +12,7 @@ import pytest
 
 from artelier.agents import Worker
 from artelier.agents.schedules.dispatcher import fire_due
-from artelier.errors import Conflict, InvalidRequest
+from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.testing import ManualClock
 from tests.schedules.stage import MINUTE_S, TENANT, Stage, play, us, utc
 
@@ -124,6 +124,38 @@ def test_a_firing_that_waits_can_be_started_by_a_person(tmp_path: Path) -> None:
             result = await resume_run(stage.kernel, TENANT, str(fired["run_id"]))
 
             assert (result.status, await stage.passes(0)) == ("completed", 0)
+
+    play(scenario())
+
+
+def test_a_firing_that_could_not_be_started_names_what_starts_another_one(tmp_path: Path) -> None:
+    """Its run was not found, although the schedule shows it, and nothing said how to go on."""
+    from artelier.agents import resume_run
+
+    async def scenario() -> None:
+        folder = tmp_path / "files"
+        folder.mkdir()
+        with Stage(tmp_path) as stage:
+            await stage.add(workspace=str(folder))
+            folder.rmdir()
+            await stage.passes(HOUR_S)
+            failed = await stage.last_run()
+            assert (failed["status"], failed["is_begun"]) == ("failed", False)
+
+            for again in (
+                lambda: stage.desk.retry(failed["run_id"]),
+                lambda: resume_run(stage.kernel, TENANT, failed["run_id"]),
+            ):
+                with pytest.raises(NotFound, match="could not be started: not_found") as refused:
+                    await again()
+                assert str(refused.value.hint).endswith(": artelier schedule fire s")
+
+            folder.mkdir()
+            stage.clock.advance(1)
+            await stage.desk.schedules.fire("s")
+            await stage.passes(0)
+            assert (await stage.last_run())["status"] == "completed"
+            assert (await stage.desk.schedules.get("s"))["failures"] == 0
 
     play(scenario())
 

@@ -16,6 +16,7 @@ from artelier.agents.launch import Launch, launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.queries import (
     OpenFiring,
+    check_startable,
     due_schedules,
     firing_to_start,
     has_fired,
@@ -192,11 +193,12 @@ PASSING = (LeaseHeld, SequenceConflict, StoreUnavailable, Corrupt)
 async def begin(kernel: TenantScopes, tenant: TenantRef, run_id: str, on_wait: str) -> AgentResult | None:
     """Start the run of a firing that waits for it; None if there is none of that id.
 
-    Errors: whatever keeps the run from starting. It is recorded, and the firing is over.
+    Errors: whatever keeps the run from starting. It is recorded, and the firing is over; `NotFound` then.
     """
     desk: Any = kernel.for_tenant(tenant)
     firing = await firing_to_start(desk.services.store, desk.id, run_id)
     if firing is None:
+        await check_startable(desk.services.store, desk.id, run_id)
         return None
     schedule, job_ref, cancels, fired_us = firing
     for earlier in cancels.split():

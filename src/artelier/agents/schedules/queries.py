@@ -111,6 +111,20 @@ async def firing_to_start(store: Store, tenant: str, run_id: str) -> FiringToSta
     return FiringToStart(*rows[0]) if rows else None
 
 
+async def check_startable(store: Store, tenant: str, run_id: str) -> None:
+    """Errors: `NotFound` for a firing that is over since its run could not be started."""
+    found = await store.query(
+        "SELECT schedule, code FROM schedule_firings WHERE tenant = ? AND run = ? AND open = 0 AND begun = 0",
+        (tenant, run_id),
+    )
+    for schedule, code in found:
+        raise NotFound(
+            f"run {run_id!r} of schedule {schedule!r} could not be started: {code}",
+            hint=f"`artelier schedule show {schedule}` says why. Once that is mended, start another one:"
+            f" artelier schedule fire {schedule}",
+        )
+
+
 def is_to_start(tx: Tx, tenant: str, run_id: str) -> bool:
     """Return True if a firing waits for a run to be started."""
     return tx.one(_TO_START, (tenant, run_id)) is not None

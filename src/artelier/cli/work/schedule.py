@@ -259,3 +259,7 @@ def _print(call: CliCall, found: ScheduleDetail) -> None:
         for one in found["runs"]
     ]
     call.screen.table(("run", "status", "reason", "fired", ">cost", "message"), rows, empty="no runs yet")
+    last = found["last_run"]
+    if last is not None and not (last["is_begun"] or last["is_open"]):
+        again = call.command_line("schedule", "fire", found["id"])
+        call.screen.note(f"the newest could not be started; when its cause is mended: {again}")

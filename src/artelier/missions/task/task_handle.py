@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from artelier.agents.run_config import agent_result
+from artelier.agents.schedules.queries import check_startable
 from artelier.artifacts import Provenance
 from artelier.chat.session.commands import give, give_in_order, resume_run
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
@@ -510,7 +511,11 @@ async def retry_run(desk: TenantScope, run_id: str, *, by: str) -> EventData:
     """
     await desk.state()
     desk.keep_alive()
-    row = await run_row(desk.services.store, desk.id, run_id)
+    try:
+        row = await run_row(desk.services.store, desk.id, run_id)
+    except NotFound:
+        await check_startable(desk.services.store, desk.id, run_id)
+        raise
     key = ""
     if row.loop == LOOP and row.status in ("completed", "failed"):
         stands = await standings(desk, run_id)
