@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Run, ToolContext, tool
-from artelier.errors import Conflict, NotFound, TransientError
+from artelier.errors import Conflict, NotFound, RunSuspended, TransientError
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import (
     EAGER,
@@ -141,6 +141,40 @@ def test_a_side_effect_that_does_not_say_so_is_not_entered_again(tmp_path: Path)
             await runs.approve("r")
             assert await drive(runs, send) == "unknown_outcome"
             assert world.done == []
+
+    play(scenario())
+
+
+def test_an_answer_that_comes_while_a_drive_leaves_the_question_is_heard_by_the_next_one(
+    tmp_path: Path,
+) -> None:
+    """It had not reached the tool, which was taken for one that may have acted."""
+
+    async def scenario() -> None:
+        done: list[str] = []
+
+        @tool(side_effect=True)
+        async def leaving(ctx: ToolContext) -> None:
+            """Leave the question, and have it answered on the way out."""
+            try:
+                await ctx.ask("may I", before_acting=True)
+            except RunSuspended:
+                await kernel.for_tenant().approve("r")
+                raise
+            done.append(ctx.idempotency_key)
+
+        async def code(run: Run) -> Any:
+            return (await run.step_tool("leaving", key="c")).is_error
+
+        with open_kernel(tmp_path, tools=[leaving]) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, code, on_wait="suspend")
+            assert (await runs.show("r"))["status"] == "pending"
+            assert (await kinds(kernel))[-2:] == ["approval.given", "run.suspended"]
+            assert done == []
+
+            assert await drive(runs, code, on_wait="suspend") == "completed"
+        assert done == ["default/r:c"]
 
     play(scenario())
 

@@ -253,6 +253,8 @@ class History:
                     step.status, step.outcome, step.ended = "open", None, 0
         elif isinstance(data, ev.RunResumed):
             self._resumed_us = at_us
+        elif isinstance(data, ev.RunSuspendedEvent):
+            self._note_unheard(data.reason)
         elif isinstance(data, ev.ToolRetried):
             # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
             if (step := self._steps.get(data.key)) is not None:
@@ -372,6 +374,13 @@ class History:
             resumed_us=self._resumed_us if before is None else before.resumed_us,
             charged=_count_charges(before),
         )
+
+    def _note_unheard(self, question: str) -> None:
+        """A drive that ended in a question was not told the answer that came at that moment."""
+        asked = self._steps.get(question)
+        if asked is not None and asked.outcome is not None and (tool := self._asker(asked.key)) is not None:
+            if isinstance(asked.request, ev.ApprovalRequested) and asked.request.before_acting:
+                tool.untouched = "answered"
 
     def _asker(self, question: str) -> Recorded | None:
         """The tool step that asks a question, if one does."""

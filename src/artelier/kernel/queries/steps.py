@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from artelier.kernel.events import (
     ApprovalGiven,
     ApprovalRequested,
+    RunSuspendedEvent,
     ToolCompleted,
     ToolRefused,
     ToolRequested,
@@ -159,17 +160,23 @@ async def untouched_calls(store: Store, stream_id: int) -> frozenset[str]:
     says so, or before the answer reached it.
     """
     is_answered: dict[str, bool] = {}
-    kinds = ApprovalRequested.KIND, ApprovalGiven.KIND, ToolRetried.KIND
+    before_acting: set[str] = set()
+    kinds = ApprovalRequested.KIND, ApprovalGiven.KIND, RunSuspendedEvent.KIND, ToolRetried.KIND
     for event in await stream_events(store, stream_id, *kinds):
         data = event.decode()
         if isinstance(data, ToolRetried):
             if is_answered.get(data.key):  # now it goes on behind its question
                 del is_answered[data.key]
-        elif isinstance(data, ApprovalRequested) and data.before_acting:
-            is_answered[data.key.rpartition("/ask/")[0]] = False
+        elif isinstance(data, RunSuspendedEvent):
+            if data.reason in before_acting:  # an answer of that moment was not heard
+                is_answered.setdefault(data.reason.rpartition("/ask/")[0], True)
         elif isinstance(data, ApprovalRequested | ApprovalGiven):
-            was_asked = is_answered.pop(asker := data.key.rpartition("/ask/")[0], None) is not None
-            if was_asked and isinstance(data, ApprovalGiven) and data.queued:
+            asker = data.key.rpartition("/ask/")[0]
+            was_asked = is_answered.pop(asker, None) is not None
+            if isinstance(data, ApprovalRequested) and data.before_acting:
+                before_acting.add(data.key)
+                is_answered[asker] = False
+            elif isinstance(data, ApprovalGiven) and data.queued and was_asked:
                 is_answered[asker] = True
     return frozenset(is_answered)
 
