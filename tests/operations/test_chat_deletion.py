@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, ModelRequest, OperationProfile, Session
-from artelier.errors import Conflict
+from artelier.errors import Conflict, NotFound
 from tests.operations.chats import Chat, kernel_of, opened, play, words
 from tests.operations.profiles import template
 
@@ -78,6 +78,33 @@ def test_the_words_of_a_deleted_turn_are_in_no_byte_and_the_turns_after_it_go_on
             ("third words", "re: third words"),
         ]
         assert play(session.generate("fourth")).text == "re: fourth"
+        assert kernel.verify().findings == []
+
+
+def test_what_was_said_after_another_variant_of_a_deleted_turn_can_be_opened_and_deleted(
+    tmp_path: Path,
+) -> None:
+    """The deletion named its run, and no command of the chat reached it."""
+    with opened(tmp_path, plain) as kernel:
+
+        async def run() -> None:
+            session = await begin(kernel)
+            for text in ("first", "second", WORDS):
+                await session.generate(text)
+            await session.rewind(2)
+            await session.regenerate()
+            done = await session.delete_turn(2)
+            left = [run for run in done.derived_runs if run not in done.erased_runs]
+
+            with pytest.raises(NotFound, match="is in this chat"):
+                await session.branch("gone", at_run=done.erased_runs[0])
+            back = await session.branch("back", at_run=left[-1])
+            assert [turn.number for turn in await back.turns()] == [1, 3]
+            assert await back.generate("fourth")
+            await session.delete_branch("back")
+
+        play(run())
+        assert not holds(kernel, tmp_path)
         assert kernel.verify().findings == []
 
 

@@ -209,12 +209,16 @@ class Session(ChatTurns):
 
     # Branches and variants
 
-    async def branch(self, name: str | None = None, *, at_turn: int | None = None) -> Session:
+    async def branch(
+        self, name: str | None = None, *, at_turn: int | None = None, at_run: str | None = None
+    ) -> Session:
         """A new branch that begins with the state after a turn of this one, the newest if none is named.
 
+        `at_run`: after the reply of a run of the chat instead, also where no branch shows it, as after a
+        variant whose turn was deleted.
         Errors: `Conflict` if the name is taken, or the turn is being replied in; `NotFound` for no such turn.
         """
-        node = await self._node_of(at_turn)
+        node = await self._node_of(at_turn) if at_run is None else await self._node_made_by(at_run)
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
             chosen = name or f"branch-{(await self.row()).branches + 1}"
@@ -226,6 +230,12 @@ class Session(ChatTurns):
                 continue
             return self._like(chosen)
         raise self._contention_error()
+
+    async def _node_made_by(self, run: str) -> int:
+        found = await tree.node_of_run(self.store, (await self.row()).id, run)
+        if found is None or found.deleted:
+            raise NotFound(f"no reply of run {run[:120]!r} is in this chat", got="deleted" if found else None)
+        return found.node
 
     async def on(self, branch: str) -> Session:
         """The same chat on another branch that exists. Errors: `NotFound`."""

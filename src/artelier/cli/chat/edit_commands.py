@@ -151,7 +151,7 @@ def _tell_deleted(talk: Talk, what: str, done: Deleted) -> None:
         runs = count(len(done.erased_runs), "run")
         talk.screen.note(f"erased with it: the record of {runs} ({_some(done.erased_runs)})", "dim")
     if left := [run for run in done.derived_runs if run not in done.erased_runs]:
-        talk.screen.note(f"made after it, and kept: {_some(left)}", "dim")
+        talk.screen.note(f"made after it, and kept: {_some(left)}; /branch NAME RUN opens one", "dim")
     if done.derived_artifacts:
         talk.screen.note(f"made of it, and kept: {_some(done.derived_artifacts)}", "dim")
 
@@ -187,12 +187,13 @@ async def archive(talk: Talk, back: str = "") -> None:
         talk.screen.note("archived" if back != "no" else "no longer archived", "dim")
 
 
-@slash("branch", "[NAME] [AT]", help="Begin a branch after turn AT, else the newest; go there.")
+@slash("branch", "[NAME] [AT]", help="Begin a branch after turn AT, or a run; go there.")
 async def branch(talk: Talk, name: str | None = None, at: str | None = None) -> None:
-    if name is not None and at is None and name.isdecimal():
-        name, at = None, name  # a number alone is where, not what it is called
-    turn = None if at is None else number(at, "a turn")
-    talk.session = await talk.session.branch(name, at_turn=turn)
+    if name is not None and at is None and (name.isdecimal() or "/" in name):
+        name, at = None, name  # a number or a run alone is where, not what it is called
+    run = at if at is not None and "/" in at else None
+    turn = None if at is None or run else number(at, "a turn")
+    talk.session = await talk.session.branch(name, at_turn=turn, at_run=run)
     await talk.stand()
 
 

@@ -219,7 +219,7 @@ async def impersonate(desk: Desk, actor: Actor, id: str, body: wire.Impersonatin
 async def branch(desk: Desk, actor: Actor, id: str, body: wire.Branching) -> wire.BranchMadeOut:
     """A new branch that begins with the state after a turn."""
     session = await session_of(desk, id, body.branch, by=actor)
-    made = await session.branch(body.name, at_turn=body.at_turn)
+    made = await session.branch(body.name, at_turn=body.at_turn, at_run=body.at_run)
     return wire.BranchMadeOut(branch=made.branch_name)
 
 

@@ -14,7 +14,15 @@ from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.chat.session.turns import DraftedWords
 from artelier.operations.graph.scope import Version
 from artelier.operations.kinds.contract import Problem
-from artelier.server.wire.base import Attachments, Id, ParamsIn, RequestBody, ResponseModel, describe_record
+from artelier.server.wire.base import (
+    ID_CHARS_MAX,
+    Attachments,
+    Id,
+    ParamsIn,
+    RequestBody,
+    ResponseModel,
+    describe_record,
+)
 
 
 class ProfileLine(ResponseModel):
@@ -337,6 +345,8 @@ class Branching(OnBranch):
     """By default a free one."""
     at_turn: int | None = Field(default=None, ge=0, le=2**53)
     """The newest unless given; 0 is before the first."""
+    at_run: str | None = Field(default=None, max_length=ID_CHARS_MAX)
+    """After the reply of this run of the chat instead, also where no branch shows it."""
 
 
 class Rewinding(OnBranch):
