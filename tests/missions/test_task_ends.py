@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, ModelReply, ModelRequest, Price
-from artelier.errors import ModelRefusedCall
+from artelier.errors import ArtelierError, ModelRefusedCall, OutputInvalid
 from artelier.kernel import Limits
 from artelier.missions.task.preview import next_prompt
 from artelier.missions.task.task_runner import drive_task
@@ -294,6 +294,71 @@ def test_a_note_is_read_before_a_task_is_judged(tmp_path: Path, fails: bool) -> 
             assert last.count("Say the year.") == 1 and "not judged yet" in last
             assert len(actor.requests("Verdict")) == (2 if fails else 1)
             assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("failure", [ModelRefusedCall("busy"), OutputInvalid("not read")])
+@pytest.mark.parametrize("at", ["decision", "content", "retry"])
+def test_a_note_reaches_the_text_that_is_asked_for_next(
+    tmp_path: Path, at: str, failure: ArtelierError
+) -> None:
+    """A retry asked for the text as before, in the last iteration the task was done without the note; and
+    behind a text that could not be read it asked for nothing."""
+
+    async def scenario() -> None:
+        kernels: list[Kernel] = []
+
+        async def decide_next(request: ModelRequest) -> Any:
+            if at == "decision":
+                await kernels[0].for_tenant().inject(TASK, "Say the year.")
+            return write()
+
+        async def content(request: ModelRequest) -> str:
+            if len(actor.requests("content")) > 1:
+                return REPORT
+            if at == "content":
+                await kernels[0].for_tenant().inject(TASK, "Say the year.")
+            raise failure
+
+        actor = Actor(look(), decide_next, content=content)
+        with opened(tmp_path, actor) as kernel:
+            kernels.append(kernel)
+            desk = kernel.for_tenant()
+            failed = await work(desk, max_iterations=2)
+            assert (failed.status, failed.reason) == ("failed", failure.code)
+            if at == "retry":
+                await desk.resume(TASK, note="Say the year.")
+            else:
+                await desk.retry(TASK)
+            ahead = await next_prompt(desk, "m/analyst")
+            result = await drive_task(desk, TASK, on_wait="return")
+
+            assert "Say the year." in str(ahead.prompt.parts)
+            assert (result.status, result.iterations) == ("done", 2)
+            heard = [text_of(one).count("Say the year.") for one in actor.requests("content")]
+            assert heard == ([1, 1] if at == "decision" else [0, 1])
+            assert (await replayed(desk)).status == "completed"
+
+    play(scenario())
+
+
+def test_a_note_that_nothing_was_asked_after_is_read_when_the_task_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        actor = Actor(look(), write(), judge=[ModelRefusedCall("busy"), approve])
+        with opened(tmp_path, actor) as kernel:
+            desk = kernel.for_tenant()
+            await work(desk, max_iterations=2)
+            await desk.resume(TASK, note="Say the year.")
+            done = await drive_task(desk, TASK, on_wait="return")
+            assert (done.status, done.iterations) == ("done", 2)
+            assert not any("Say the year." in text_of(one) for _, one in actor.asked)
+
+            await desk.tasks.judge(TASK, accepted=False, by="user:kim", note="Too short.")
+            await desk.tasks.retry(TASK)
+            await drive_task(desk, TASK, on_wait="return")
+
+            assert text_of(actor.requests()[2]).count("Say the year.") == 1
 
     play(scenario())
 

@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 
-from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound, SequenceConflict
+from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound, OutputInvalid, SequenceConflict
 from artelier.kernel import events as ev
 from artelier.kernel.budget import abandon
 from artelier.kernel.commands import REFUSALS, VERBS, CommandStanding, Given, decide
@@ -211,7 +211,9 @@ async def _standing(
 
 async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
     """Failed steps after which the run's code asked for nothing more: their failure ended it."""
-    run, ended_by_count = row.id, bool(row.loop) and row.reason in RESETS
+    run = row.id
+    # A reply that does not fit is a step's failure, too: there is one to ask again.
+    ended_by_count = bool(row.loop) and row.reason in RESETS and row.reason != OutputInvalid.code
     steps = await run_steps(services.store, run, status="failed")
     failed = sorted(((step.key, step.completed or 0) for step in steps), key=lambda one: one[1])
     if not failed:

@@ -365,27 +365,31 @@ async def _conversation(
         found += await renderer.messages(CONVERSATION, 1, state.messages)
     assert comes.run is not None
     for ended in await ends_passed(services, await lineage(services, desk.id, comes.task)):
-        found += await _taken_notes(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+        found += await _taken_notes(desk, comes.run, iteration=state.iteration + 1)
         found.append(ChatMessage(role="user", content=template("again-1")))
         state = state.replace(
             iteration=ended.iterations, base=ended.iterations, repeats=0, decided="", led_to=""
         )
-    found += await _taken_notes(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+    found += await _taken_notes(desk, comes.run, iteration=state.iteration + 1)
     unread = await unread_notes(services, comes.run)
     found += _notes([await blob_json(services, desk.id, ref) for _, ref in unread])
     return tuple(found), state
 
 
-async def _taken_notes(desk: TenantScope, run: int, *, key: str) -> list[ChatMessage]:
-    """Notes that an iteration which is not over has taken."""
-    texts = list[str]()
-    for number in count(1):
-        found = await find_record(desk.services.store, run, notes_key(key, number))
-        if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
-            break
-        ref = decode_stored(found.outcome.data, type=StepCompleted).result
-        texts += await blob_json(desk.services, desk.id, ref) or []
-    return _notes(texts)
+async def _taken_notes(desk: TenantScope, run: int, *, iteration: int) -> list[ChatMessage]:
+    """Notes that an iteration which is not over has taken: before its decision, and before its text."""
+    said = list[ChatMessage]()
+    for place in ("notes", "content-notes"):
+        texts = list[str]()
+        for number in count(1):
+            key = notes_key(f"c{iteration}/{place}", number)
+            found = await find_record(desk.services.store, run, key)
+            if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
+                break
+            ref = decode_stored(found.outcome.data, type=StepCompleted).result
+            texts += await blob_json(desk.services, desk.id, ref) or []
+        said += _notes(texts)
+    return said
 
 
 def _notes(texts: list[str]) -> list[ChatMessage]:

@@ -257,13 +257,18 @@ class TaskLoop:
 
     async def _prepare(self, state: TaskState) -> TaskState:
         number = state.iteration + 1
-        notes = await self.run.notes_anew(f"c{number}/notes")
+        is_told = await self._hear(f"c{number}/notes")
+        is_changed = await self.sight.look(state)
+        self._is_fresh = is_told or is_changed
+        return state.replace(reads=self.sight.reads(state))
+
+    async def _hear(self, key: str) -> bool:
+        """Put unread notes of people into the conversation. True if there are any."""
+        notes = await self.run.notes_anew(key)
         for note in notes[-NOTES_MAX:]:
             text = f"{template('note-1')}\n\n{note}"
             await self.conversation.add({"role": "user", "content": text})
-        is_changed = await self.sight.look(state)
-        self._is_fresh = bool(notes) or is_changed
-        return state.replace(reads=self.sight.reads(state))
+        return bool(notes)
 
     # The prompt
 
@@ -422,6 +427,9 @@ class TaskLoop:
         slug, own = actions.place_of(state.outputs, title, self._folder)
         guidance = self._guidance
         bytes_max = guidance.output_bytes
+        # The decision stands, whatever was said since: the text is the first that can follow from it.
+        if await self._hear(f"c{number}/content-notes"):
+            self._is_fresh = True
         asked = await ask(
             self.run,
             await self._content_prompt(state, title, media, slug),
