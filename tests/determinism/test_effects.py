@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
@@ -423,6 +424,39 @@ def test_code_whose_time_is_up_while_its_run_is_paused_does_not_pay_again(tmp_pa
             assert await result_of(runs) == "by bank"
             assert (await runs.replay("r", _timeout)).result == "by bank"
         assert bank.paid == ["bank"]
+
+    play(scenario())
+
+
+def test_a_run_whose_time_is_up_behind_a_killed_payment_names_it(tmp_path: Path) -> None:
+    """It said `unknown_outcome`, and there was no call to settle until somebody had driven it once more."""
+
+    async def scenario() -> None:
+        bank, killed = Bank(unsure), tmp_path / "killed"
+        bank.answers.set()
+        with open_kernel(tmp_path, tools=bank.tools(), clock=ManualClock(start_us=LATE)) as kernel:
+            driving = asyncio.ensure_future(drive(kernel.for_tenant(), _timeout))
+            await bank.entered.wait()
+            killed.mkdir()
+            for file in tmp_path.glob("s.db*"):
+                copy(file, killed)  # what a kill leaves
+            driving.cancel()
+            bank.gate.set()
+            await asyncio.wait([driving])
+        with _again(killed, bank) as kernel:
+            runs = kernel.for_tenant()
+            await runs.pause("r")
+            driving = asyncio.ensure_future(drive(runs, _timeout))
+            while not (await runs.steps("r"))[-1]["key"].endswith(".timeout"):
+                await asyncio.sleep(0)
+            await runs.resume("r")
+            assert await driving == "unknown_outcome"
+
+            assert [call["step"] for call in (await runs.show("r"))["unknown_calls"]] == ["bank"]
+            await runs.reconcile("r", "bank", succeeded="by bank")
+            assert await drive(runs, _timeout) == "completed"
+            assert await result_of(runs) == "by bank"
+            assert (await runs.replay("r", _timeout)).result == "by bank"
 
     play(scenario())
 

@@ -68,7 +68,7 @@ from artelier.kernel.tool_calls.tool_outcome import (
     return_recorded,
 )
 from artelier.ledger import Count
-from artelier.log import Blob, BlobRef
+from artelier.log import Blob, BlobRef, EventData
 from artelier.ports.tool import ToolPort, for_call, unsure
 
 _logger = logging.getLogger("artelier.kernel")
@@ -102,7 +102,10 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
         await core.boundary()
     except asyncio.CancelledError:
         if recorded is not None and _may_have_happened(recorded):
-            core.delivery.effects.give_up(key)
+            if recorded.inherited:  # its origin may know by the next drive, which looks there first
+                core.delivery.effects.give_up(key)
+            else:
+                _give_up(core, key, "crash", said=recorded.outcome)
         raise
     if recorded is not None:
         request = recorded.request
@@ -406,10 +409,7 @@ async def _settle_unknown(
         if key in core.deciding:
             return await _settled_by_person(core, tool, arguments, ask, key)
     except asyncio.CancelledError:
-        effects.give_up(key)
-        if said is None:
-            core.writer.note(ev.ToolUnresolved(key=key, code=code))
-            core.writer.flush()
+        _give_up(core, key, code, said=said)
         raise
     if found.answer != "unsure":
         core.deciding.add(key)  # from here on, no person's word is taken: it would be a second outcome
@@ -438,6 +438,16 @@ async def _settle_unknown(
         unresolved = ev.ToolUnresolved(key=key, code=said.code if said else code, probe_error=ref)
         await effects.shield(core.writer.commit(unresolved, blobs=blobs))
     raise suspended
+
+
+def _give_up(core: RunCore, key: str, code: str, *, said: EventData | None) -> None:
+    """Note that nobody knows what a call did that is cut off, for the code and for people. `said`: what the
+    log has of the unknown outcome.
+    """
+    core.delivery.effects.give_up(key)
+    if said is None:
+        core.writer.note(ev.ToolUnresolved(key=key, code=code))
+        core.writer.flush()
 
 
 async def _settled_by_person(
