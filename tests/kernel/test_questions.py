@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, Run, ToolContext, tool
-from artelier.errors import Conflict, NotFound, RunSuspended, TransientError
+from artelier import Kernel, Policy, Run, ToolContext, tool
+from artelier.errors import Conflict, InvalidArguments, NotFound, RunSuspended, TransientError
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import (
     EAGER,
@@ -23,6 +23,8 @@ from tests.kernel.stage import (
     play,
     result_of,
 )
+
+ASKS = Policy(approve_risk="high", backoff_s=0)
 
 
 def consulting(failures: int = 0) -> Any:
@@ -248,3 +250,78 @@ def test_wherever_its_process_dies_a_side_effect_that_asks_acts_once_or_is_unkno
 
     ends = play(scenario())
     assert {"completed", "unknown_outcome"} == set(ends)
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["here", "elsewhere"])
+def test_edited_arguments_that_do_not_fit_are_no_answer(tmp_path: Path, knows: bool) -> None:
+    """The edit was used up, and the call failed. Who decides without the tool lets its worker ask again."""
+    sent: list[int] = []
+
+    @tool(side_effect=True, risk="high")
+    async def transfer(amount: int) -> int:
+        """Transfer."""
+        sent.append(amount)
+        return amount
+
+    async def code(run: Run) -> Any:
+        return (await run.step_tool("transfer", {"amount": 10})).value
+
+    async def decide(**answer: Any) -> dict[str, Any]:
+        """Answer the one question, beside the worker or in a process of its own, and return it."""
+        with open_kernel(tmp_path, tools=[transfer] if knows else [], policy=ASKS) as kernel:
+            (asked,) = await kernel.for_tenant().approvals("r")
+            await kernel.for_tenant().approve("r", **answer)
+            return dict(asked)
+
+    async def work() -> str:
+        with open_kernel(tmp_path, tools=[transfer], policy=ASKS) as kernel:
+            return await drive(kernel.for_tenant(), code, on_wait="suspend")
+
+    async def scenario() -> None:
+        assert await work() == "waiting_approval"
+        if knows:
+            with pytest.raises(
+                InvalidArguments, match="amount: expected a valid integer, got 'ten'"
+            ) as refused:
+                await decide(arguments={"amount": "ten"})
+            assert "still open" in str(refused.value)
+        else:
+            for wrong in ("ten", "nine"):
+                await decide(arguments={"amount": wrong})
+                assert await work() == "waiting_approval"
+        asked = await decide(arguments={"amount": 3}, note="less")
+        assert asked["step"] == ("1/approval" if knows else "1/edit-3/approval")
+        assert asked["details"]["arguments"] == {"amount": 10}
+        assert ("got 'nine'" in asked["details"].get("why", "")) is not knows
+        assert await work() == "completed"
+        assert await work() == "completed", "it replays"
+        with open_kernel(tmp_path, tools=[transfer], policy=ASKS) as kernel:
+            replay = await kernel.for_tenant().replay("r", code)
+            assert (replay.status, replay.result, replay.tool_calls) == ("completed", 3, 0)
+
+    play(scenario())
+    assert sent == [3]
+
+
+def test_edited_arguments_are_checked_while_the_run_waits_in_this_process(tmp_path: Path) -> None:
+    async def code(run: Run) -> Any:
+        return (await run.step_tool("look", {"at": "a"})).value
+
+    @tool(side_effect=False, risk="high")
+    async def look(at: str) -> str:
+        """Look."""
+        return at
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[look], policy=ASKS) as kernel:
+            runs = kernel.for_tenant()
+            driving = asyncio.create_task(drive(runs, code))
+            await has_status(runs, "waiting_approval")
+            for wrong in ({"from": "b"}, ["b"], {}):
+                with pytest.raises(InvalidArguments, match="expected"):
+                    await runs.approve("r", arguments=wrong)
+            await runs.approve("r", arguments={"at": "b"})
+            assert await driving == "completed"
+            assert await result_of(runs) == "b"
+
+    play(scenario())

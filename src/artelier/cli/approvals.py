@@ -14,7 +14,7 @@ from artelier.app import Kernel, TenantKernel
 from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.narration.run_events import Watch, plan_lines, tasks_below
-from artelier.errors import ArtelierError
+from artelier.errors import ArtelierError, InvalidArguments
 from artelier.kernel import find_driver
 from artelier.pii.scrubber_registry import redact_output
 
@@ -123,6 +123,8 @@ class ApprovalDesk:
             await self._runs.approve(run, step, by=self._call.person, **answer)
         except ArtelierError as error:
             self._call.screen.note(f"not answered: {redact_output(str(error))}", "red")
+            if isinstance(error, InvalidArguments):
+                self._open.put_nowait((run, step))  # it is still open
 
     def _leave(self) -> None:
         """Nobody answers now: the run is left waiting, for any process to go on with later."""

@@ -9,17 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
-from artelier.errors import ArtelierError, Conflict, InvalidRequest, LeaseHeld, RunStopped, RunSuspended
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    InvalidArguments,
+    InvalidRequest,
+    LeaseHeld,
+    RunStopped,
+    RunSuspended,
+)
 from artelier.kernel import OpenRun, control_stream, reconcile, run_limits, run_row
 from artelier.kernel.commands import REOPEN, Given
 from artelier.kernel.control_stream import NOTHING
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.history.drift import newest_drift
+from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.queries.tenants import received_of
-from artelier.kernel.run.context import is_final
+from artelier.kernel.run.context import find_driver, is_final
 from artelier.kernel.run.waits import microseconds
 from artelier.kernel.run_limits import cap_values, encode_limits
 from artelier.kernel.tool_calls.compensation import compensate_ended
@@ -194,11 +203,14 @@ class CommandsHandle:
     ) -> EventData:
         """Answer an approval. Without `step`, the run's only open one. Placeholders of others in it are text.
 
-        Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several.
+        Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several;
+        `InvalidArguments` if `arguments` do not fit the tool that is asked about, and this process has it.
         """
         if step is None:
             step = await reports.only_approval(self.services, self.id, run_id)
         decision = "deny" if deny else "edit" if arguments is not None else "approve"
+        if decision == "edit":
+            await _check_edit(self, run_id, step, arguments)
         return await _give(
             self,
             run_id,
@@ -288,6 +300,33 @@ def _seconds(cap: float | str) -> float | str:
         return float(cap) if isinstance(cap, str) else cap
     except ValueError:
         return cap
+
+
+async def _check_edit(desk: TenantScope, run_id: str, step: str, arguments: object) -> None:
+    """Check the arguments that a person gives to a call; a process without its tool leaves that to the run's,
+    which asks again. Errors: `InvalidArguments`.
+    """
+    asked = await reports.approvals(desk.services, desk.id, run_id=run_id)
+    question = next((one["question"] for one in asked if one["step"] == step), "")
+    name = question.removeprefix("call ")
+    if name == question or not step.endswith("/approval"):
+        return  # about no call
+    driver = find_driver(desk.services, desk.id, run_id)
+    tool = (desk.services.tools if driver is None else driver.tools).get(name)
+    # What is given the values themselves may get them as placeholders here, which fit nothing.
+    if tool is None or (desk.services.personal is not None and wants_values(tool.grant or "")):
+        return
+    try:
+        tool.validate(arguments)
+    except InvalidArguments as error:
+        hint = "The question is still open: answer it with arguments that fit."
+        raise InvalidArguments(
+            error.message,
+            expected=error.expected,
+            got=error.got,
+            hint=f"{error.hint}. {hint}" if error.hint else hint,
+            **error.facts,
+        ) from None
 
 
 def _escape_unknown_placeholders(desk: TenantScope, run_id: str, value: object) -> object:

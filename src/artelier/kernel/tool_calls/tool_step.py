@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -328,6 +329,8 @@ async def _ask_approval(
 ) -> Approval | None:
     """Return a person's answer where the policy, the run's loop or a fork asks for one, and where the log has
     asked: a process of another policy answers for nobody. None elsewhere.
+
+    Edited arguments that do not fit the tool are no answer: the person is asked again, and told why.
     """
     threshold = core.approve_risk
     is_asked = is_held or (threshold is not None and RISKS[tool.risk] >= RISKS[threshold])
@@ -337,7 +340,23 @@ async def _ask_approval(
     details = {"tool": tool.name, "arguments": ask.arguments}
     if is_held:  # the fork's name makes it a question that no answer to the origin settles
         details |= {"fork": core.run_id, "why": "no equal call of the origin is left"}
-    return await approve(core, f"{what} {tool.name}", details, key=f"{key}/approval", exact=True)
+    for number in count(1):
+        question = f"{key}/approval" if number == 1 else f"{key}/edit-{number}/approval"
+        answer = await approve(core, f"{what} {tool.name}", details, key=question, exact=True)
+        if answer.decision != "edit" or not (misfit := _misfit(core, ask, tool, answer.arguments)):
+            return answer
+        details |= {"why": misfit}
+
+
+def _misfit(core: RunCore, ask: ToolAsk, tool: ToolPort, arguments: object) -> str:
+    """Return why the arguments that a person has given do not fit the tool; empty if they do."""
+    try:
+        _check(core, replace(ask, arguments=arguments), tool)
+    except InvalidArguments as error:
+        return msgspec.json.decode(core.clean(canonical(words(error))))
+    except ArtelierError:
+        return ""  # the call is refused, whatever its arguments
+    return ""
 
 
 # What is found on resume
