@@ -204,11 +204,6 @@ def generated(seed: int) -> Any:
     return code
 
 
-def takes_steps_when_cut(seed: int) -> bool:
-    """Return whether the program of a seed cleans up with steps of its own."""
-    return "finally" in str(Draw(seed).program())
-
-
 def generated_beside(seed: int, *, fails: bool) -> Any:
     """The program of a seed beside a call that fails after a while, which ends it, or does not."""
     tree = Draw(seed).program()

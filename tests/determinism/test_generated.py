@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.determinism.generated import generated, generated_beside, takes_steps_when_cut
-from tests.determinism.harness import live_through, live_through_retry
+from artelier import Run
+from tests.determinism.generated import generated, generated_beside
+from tests.determinism.harness import Outside, live_through, live_through_retry
+from tests.determinism.programs import compute, look, put
+from tests.kernel.stage import user
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -32,11 +38,68 @@ def test_a_generated_program_that_is_killed_at_every_event_ends_as_its_log_allow
     live_through(tmp_path, generated(seed), seed, every=1)
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(30) if not takes_steps_when_cut(seed)])
+@pytest.mark.parametrize("seed", [*range(30), 243])
 def test_a_generated_program_that_fails_in_between_goes_on_when_it_is_retried(
     tmp_path: Path, seed: int
 ) -> None:
-    """18: code that reacts to one outcome while the step is at work that is executed again."""
+    """18: code that reacts to one outcome while the step is at work that is executed again; 19: code that
+    cleans up with steps of its own; 243: of which one was cut off as well."""
     live_through_retry(
         tmp_path, generated_beside(seed, fails=True), generated_beside(seed, fails=False), seed
     )
+
+
+async def _nap(run: Run, key: str) -> None:
+    await run.sleep(0.5, key=key)
+
+
+async def _compute(run: Run, key: str) -> Any:
+    return await compute(run, Outside(key), key)
+
+
+async def _ask(run: Run, text: str, *, key: str) -> str:
+    return (await run.step_model(model="m", messages=[user(text)], key=key)).text
+
+
+@pytest.mark.parametrize("is_group", [True, False], ids=["group", "cancelled"])
+@pytest.mark.parametrize("shape", ["finally", "except", "swallow"])
+@pytest.mark.parametrize("clean", [_nap, look, put, _compute])
+def test_code_that_cleans_up_behind_a_failure_goes_on_when_it_is_retried(
+    tmp_path: Path, clean: Callable[[Run, str], Awaitable[Any]], shape: str, is_group: bool
+) -> None:
+    """It waited for the cancellation or the cleaning up, and failed for good or could not be replayed."""
+
+    async def work(run: Run) -> str:
+        try:
+            await run.sleep(30, key="w1")
+            return await _ask(run, "w2", key="w2")
+        except asyncio.CancelledError:
+            if shape != "finally":
+                await clean(run, "clean")
+            if shape != "swallow":
+                raise
+            return "swallowed"
+        finally:
+            if shape == "finally":
+                await clean(run, "clean")
+
+    def program(*, fails: bool) -> Any:
+        async def beside(run: Run) -> str:
+            await run.sleep(1, key="z")
+            return await _ask(run, "!q" if fails else "q", key="q")
+
+        async def code(run: Run, _: Outside) -> Any:
+            if is_group:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(one(run)) for one in (work, beside)]
+                return [task.result() for task in tasks]
+            task = asyncio.ensure_future(work(run))
+            try:
+                return [await beside(run), await task]
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        return code
+
+    live_through_retry(tmp_path, program(fails=True), program(fails=False), "cleans up")

@@ -84,6 +84,7 @@ def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> Eve
             resets=resets_of(standing.reason, raised=limits),
             limits=limits,
             in_order=True,
+            cleaned_up=True,
         )
     if verb in ("resume", "step"):
         return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")

@@ -193,6 +193,9 @@ class RunReopened(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     in_order: bool = False
     """True if the new outcome of a step has its own place in the order, where nothing but cancellations
     stands behind its failure. Else, and in older histories, it takes the place of the failure."""
+    cleaned_up: bool = False
+    """True if what the code has cancelled behind the failure is asked again also where it then took steps of
+    its own to clean up, which are done. False in older histories."""
 
 
 @event("command.refused")

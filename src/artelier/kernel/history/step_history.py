@@ -80,6 +80,9 @@ class Recorded:
     """How many spends of each amount its tool was charged for."""
     left_us: int = 0
     """When the code came to its end, while this tool step was at work; 0 if it did not."""
+    is_cleanup: bool = False
+    """True if code took it because of a failure that the run was reopened for: it is done, and code that does
+    not fail does not ask for it there, if at all."""
     late: Event | None = None
     """Its outcome from after that end, of which the code knows nothing unless the run is reopened."""
 
@@ -286,6 +289,8 @@ class History:
         Those are the last that the code did, after the failure that the run was reopened for.
         """
         failed = [step.ended for key in reopened.steps if (step := self._steps.get(key)) is not None]
+        if reopened.cleaned_up and failed:
+            self._last_cut = self._note_cleanup(min(failed))
         for key in self._last_cut:
             step = self._steps.get(key)
             if step is None or step.status != "cancelled" or step.ended < min(failed, default=0):
@@ -298,6 +303,18 @@ class History:
             if step.kind == "approval" or (step.request is None and step.kind != "compute"):
                 del self._steps[key]  # nobody can answer it any more; or it was never made
         self._last_cut = []
+
+    def _note_cleanup(self, failed: int) -> list[str]:
+        """Return what the code has cancelled behind a failure, and note what it has done about that."""
+        cut = [
+            step
+            for step in self._steps.values()
+            if isinstance(step.outcome, ev.StepCancelled) and step.ended >= failed
+        ]
+        since = min((step.ended for step in cut), default=self._position)
+        for step in self._steps.values():
+            step.is_cleanup = step.is_cleanup or step.began > since
+        return [step.key for step in cut]
 
     def _drop_questions(self, key: str) -> None:
         """Nobody can answer what a call that was cut off has asked: it asks again."""
@@ -322,7 +339,8 @@ class History:
         self, stored: Event, data: EventData, outcome: tuple[str, str], inherited: bool
     ) -> None:
         key = cast(ev.ModelCompleted, data).key
-        if (step := self._steps.get(key)) is None:
+        step = self._steps.get(key)
+        if step is None or (step.is_cleanup and step.status == "open"):
             step = self._steps[key] = Recorded(
                 key=key,
                 kind=outcome[0],
@@ -357,6 +375,7 @@ class History:
         if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
             tool.untouched = "asked" if data.before_acting else ""
         before = self._steps.get(key)
+        first = None if before is None or before.is_cleanup else before
         self._steps[key] = Recorded(
             key=key,
             kind=kind,
@@ -368,10 +387,10 @@ class History:
             repeated=before is not None and not before.inherited,
             process=data.process if isinstance(data, ev.ToolRequested) else (),
             owner=_owner(before) or stored.stream.id,
-            place=0 if before is None else before.place,
-            began=self._position if before is None else before.began,
-            began_us=stored.at_us if before is None else before.began_us,
-            resumed_us=self._resumed_us if before is None else before.resumed_us,
+            place=0 if first is None else first.place,
+            began=self._position if first is None else first.began,
+            began_us=stored.at_us if first is None else first.began_us,
+            resumed_us=self._resumed_us if first is None else first.resumed_us,
             charged=_count_charges(before),
         )
 
@@ -391,8 +410,10 @@ class History:
 
 def belongs_elsewhere(step: Recorded) -> bool:
     """Return True if no code asks for a step by itself: a tool's questions come with its call, an undoing
-    with the plan that it belongs to.
+    with the plan that it belongs to; or if it cleaned up behind a failure that is past.
     """
+    if step.is_cleanup:
+        return True
     if step.kind == "approval":
         return "/ask/" in step.key or step.key.endswith("/approval")
     if isinstance(step.outcome, ev.CompensationPlanned):
