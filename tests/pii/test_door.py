@@ -463,3 +463,30 @@ def test_what_a_person_answers_is_received(tmp_path: Path) -> None:
 
     play(scenario())
     assert_nowhere(tmp_path, ANA)
+
+
+def test_why_an_edit_does_not_fit_is_said_with_placeholders(tmp_path: Path) -> None:
+    @tool(side_effect=True, grant="pii:restore", risk="high")
+    async def pay(to: str, amount: int) -> int:
+        """Pay."""
+        return amount
+
+    async def code(run: Run) -> Any:
+        return (await run.step_tool("pay", {"to": ANA, "amount": 4})).value
+
+    async def scenario() -> None:
+        policy = Policy(pii=True, approve_risk="high", backoff_s=0)
+        with opened(tmp_path, ScriptedModel([]), pay, policy=policy) as kernel:
+            runs = kernel.for_tenant(ACME)
+            assert await drive(runs, code, on_wait="suspend") == "waiting_approval"
+            await runs.approve("r", arguments={"to": BO, "amount": BO})
+            assert await drive(runs, code, on_wait="suspend") == "waiting_approval"
+            (asked,) = await runs.approvals("r")
+            assert "amount: expected a valid integer" in str(asked["details"])
+            assert BO not in str(asked["details"])
+            await runs.approve("r", arguments={"to": BO, "amount": 3})
+            assert await drive(runs, code) == "completed"
+            assert await result_of(runs) == 3
+
+    play(scenario())
+    assert_nowhere(tmp_path, ANA, BO)

@@ -74,6 +74,9 @@ from artelier.ports.tool import ToolPort, for_call, unsure
 
 _logger = logging.getLogger("artelier.kernel")
 
+MISFIT_CHARS = 2_000
+"""Of what a person is told about edited arguments: about what a tool of ours says."""
+
 
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
     """Errors: see `Run.step_tool`."""
@@ -353,7 +356,8 @@ def _misfit(core: RunCore, ask: ToolAsk, tool: ToolPort, arguments: object) -> s
     try:
         _check(core, replace(ask, arguments=arguments), tool)
     except InvalidArguments as error:
-        return msgspec.json.decode(core.clean(canonical(words(error))))
+        said = words(error) if core.pii is None else core.pii.scrub_json(words(error))
+        return said[:MISFIT_CHARS]
     except ArtelierError:
         return ""  # the call is refused, whatever its arguments
     return ""
