@@ -38,7 +38,8 @@ class _Selector(selectors.DefaultSelector):
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
+        # Alone in it is the loop's own pipe, by which other threads wake one that waits: this one never does.
+        ready = super().select(0) if len(self.get_map()) > 1 else []
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if timeout is None:
