@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 PATIENCE_S = 60.0
 """How long a test waits for what takes moments; only a process that hangs takes it all."""
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.warm", "tests.server.house"])
+
+
+def fork(work: Callable[..., None], *given: object) -> int | None:
+    """Run a module's function in a process of its own that has imported Artelier; -9 if it is killed there.
+
+    A test of many deaths would spend its time on imports. None if the process hangs, and is killed then.
+    """
+    process = _FORKS.Process(target=work, args=given)
+    process.start()
+    try:
+        process.join(PATIENCE_S)
+        return process.exitcode
+    finally:
+        process.kill()
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from artelier.testing.conformance.erasure import ANA, keep_content, record
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, total
 from artelier_lab.postgres_server import shared_server
+from tests.processes import fork
 
 ROOT = Path(__file__).parents[2]
 SALES = ROOT / "examples/data/sales"
@@ -124,23 +125,17 @@ def test_a_copy_is_a_store_that_goes_on(way: tuple[str, str]) -> None:
     assert verify_place(target, (TALLY,)).findings == []
 
 
-KILLED = """
-import os, signal, sys
-from artelier.log.store_copy import copy_store
-from artelier.testing.conformance.stage import TALLY
-source, target, left, resume = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "resume"
-def progress(text):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-copy_store(source, target, (TALLY,), progress=progress, resume=resume)
-"""
+def copy_and_die(source: str, target: str, after: int, resume: bool) -> None:
+    """Copy in this process, which is killed after so many pieces."""
+    left = after
 
+    def progress(text: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-def kill(source: str, target: str, after: int, *, resume: bool) -> int:
-    words = [sys.executable, "-c", KILLED, source, target, str(after), "resume" if resume else "begin"]
-    return subprocess.run(words, check=False, timeout=120).returncode
+    copy_store(source, target, (TALLY,), progress=progress, resume=resume)
 
 
 @pytest.mark.parametrize("way", ["sqlite-postgres", "postgres-sqlite"], indirect=True)
@@ -149,11 +144,12 @@ def test_a_copy_that_is_killed_at_each_piece_goes_on(way: tuple[str, str]) -> No
     tell(source, fill)
 
     pieces = 0
-    while kill(source, target, pieces + 1, resume=pieces > 0) == -signal.SIGKILL:
+    while (code := fork(copy_and_die, source, target, pieces + 1, pieces > 0)) == -signal.SIGKILL:
         pieces += 1
         with pytest.raises(StoreUnavailable, match="copy of a store that was not finished"):
             open_store(target, (TALLY,))
 
+    assert code == 0
     assert pieces >= 6  # what there is of the log stays, so that each attempt has fewer
     assert verify_place(target, (TALLY,)).findings == []
     assert rows_of(target) == rows_of(source)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,8 +17,11 @@ import pytest
 
 from artelier import Kernel
 from artelier.errors import RunSuspended
+from artelier.server.app import create_app
 from artelier.server.background_tasks import errands_of
+from artelier.server.settings import ServerSettings
 from artelier.webhooks import IncomingWebhook, sign
+from tests.processes import fork
 from tests.server.house import House, asking, house
 
 from .test_signature import OTHER, SECRET
@@ -271,35 +274,31 @@ def test_a_request_that_was_refused_is_done_when_it_comes_again(tmp_path: Path) 
     asyncio.run(main())
 
 
-KILLED = """
-import asyncio, os, sys
-from pathlib import Path
-import httpx
-from artelier import Kernel
-from artelier.server.app import create_app
-from artelier.server.settings import ServerSettings
-from tests.webhooks.test_reception import FIXED, ALL, post, SIGNAL
+def post_signal(folder: Path, last: int) -> None:
+    """Send it to a server of this process, which is killed at the place of this number; 0 for none."""
+    seen: list[str] = []
 
-async def main(folder, last):
-    seen = []
-
-    def fault(name):
+    def fault(name: str) -> None:
         seen.append(name)
         if len(seen) == last:
-            os.kill(os.getpid(), 9)
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    kernel = Kernel.open(folder / "state.db", environ={}, fault=fault)
-    settings = ServerSettings(has_worker=False, secret_file=folder / "sessions", webhooks=(ALL, FIXED))
-    app = create_app(kernel, settings=settings)
-    async with app.router.lifespan_context(app):
-        seen.clear()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            print((await post(client, SIGNAL)).status_code)
-    await kernel.aclose()
+    async def main() -> None:
+        with Kernel.open(folder / "state.db", environ={}, fault=fault) as kernel:
+            settings = ServerSettings(
+                has_worker=False, secret_file=folder / "sessions", webhooks=(ALL, FIXED)
+            )
+            app = create_app(kernel, settings=settings)
+            async with app.router.lifespan_context(app):
+                seen.clear()
+                transport = httpx.ASGITransport(app)
+                async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                    answer = await post(client, SIGNAL)
+                    assert answer.status_code in (200, 202), answer.text
 
-asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
-"""
+    asyncio.run(main())
+
+
 SIGNAL = {"action": "signal", "run_id": "payroll", "name": "paid", "data": 7}
 
 
@@ -320,13 +319,11 @@ def test_a_signal_is_given_once_wherever_its_server_is_killed(tmp_path: Path) ->
                 return len([one async for one in kernel.events() if one.kind == "signal.received"])
 
         asyncio.run(begin())
-        killed, again = (
-            subprocess.run([sys.executable, "-c", KILLED, str(folder), str(fault)], capture_output=True)
-            for fault in (last, 0)
-        )
-        assert again.stdout.decode().strip() in ("200", "202"), again.stderr.decode()
+        killed, again = (fork(post_signal, folder, fault) for fault in (last, 0))
+        assert again == 0, "what it printed is above"
         assert asyncio.run(count()) == 1, f"killed at fault {last}"
-        if killed.returncode == 0:
+        if killed == 0:
             assert last > 5
             return
+        assert killed == -signal.SIGKILL
     raise AssertionError("a request passes fewer places where it can be killed")
