@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Price, ToolCall, Usage
     from artelier.ports.tool import ToolContext, happened, not_happened, unsure
     from artelier.tokens import Window
-    from artelier.tools import tool
+    from artelier.tools import ToolReturn, tool
     from artelier.tools.mcp import McpServer
     from artelier.world import World, WorldConfig
 
@@ -66,6 +66,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolResult",
+    "ToolReturn",
     "TurnResult",
     "Usage",
     "Window",
@@ -116,6 +117,7 @@ _HOME = {
     "Window": "tokens",
     "World": "world",
     "WorldConfig": "world",
+    "ToolReturn": "tools",
     "tool": "tools",
 }
 

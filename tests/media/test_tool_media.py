@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from artelier import AutonomousAgent, Kernel, ModelRequest, Policy, tool
+from artelier import AutonomousAgent, Kernel, ModelRequest, Policy, ToolReturn, tool
+from artelier.errors import ToolResultInvalid
 from artelier.ids import OPERATOR
 from artelier.ports.media import MediaRules, media_in
 from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
@@ -105,6 +106,65 @@ def test_what_a_model_does_not_take_is_left_out_with_a_reason(tmp_path: Path) ->
     asyncio.run(main())
 
     assert "left out, since model openai:m takes no image/png" in said_of(model.requests[1])[-1]
+
+
+async def ran_with(tmp_path: Path, model: Any, made: Any) -> Any:
+    """An agent with a tool of one function, to its end, which is replayed and verified."""
+    with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[made], environ={}) as kernel:
+        result = await AutonomousAgent(kernel=kernel).run(run_id="r", model="m", prompt="Look.")
+        calls = len(model.requests)
+        assert (await replayed(kernel, "default", "r")).status == result.status == "completed"
+        assert len(model.requests) == calls
+        assert kernel.verify().ok
+    return result
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_function_shows_images_and_texts_beside_its_data(tmp_path: Path, is_plain: bool) -> None:
+    def look(what: str) -> ToolReturn:
+        """Look at something."""
+        broken = png(9, 9)[:-6]
+        return ToolReturn({"seen": what}, media=[png(5, 5), broken, pdf("Revenue of Oslo")])
+
+    async def look_async(what: str) -> ToolReturn:
+        """Look at something."""
+        return look(what)
+
+    made = tool(name="look", side_effect=False)(look if is_plain else look_async)
+    model = ScriptedMediaModel([tool_call("look", {"what": "it"}), "a dot"], rules=RULES)
+    asyncio.run(ran_with(tmp_path, model, made))
+
+    assert model.media == [(png(5, 5), pdf("Revenue of Oslo"))]
+    told = said_of(model.requests[1])
+    for words in ('"seen":"it"', "shown as attachment 1", "left out: this PNG is broken", "as attachment 2"):
+        assert words in told[-2]
+
+
+def test_a_function_that_shows_nothing_or_no_object_gives_its_value(tmp_path: Path) -> None:
+    @tool(side_effect=False)
+    def look() -> ToolReturn:
+        """Look at something."""
+        return ToolReturn([1, 2])
+
+    model = ScriptedMediaModel([tool_call("look", {}), "done"], rules=RULES)
+    asyncio.run(ran_with(tmp_path, model, look))
+
+    assert '{"media":[],"result":[1,2]}' in said_of(model.requests[1])[-1]
+    assert look().value == [1, 2]
+
+
+def test_a_medium_that_is_no_bytes_fails_the_call_and_not_its_run(tmp_path: Path) -> None:
+    @tool(side_effect=False)
+    def look() -> ToolReturn:
+        """Look at something."""
+        return ToolReturn("it", media=["chart.png"])  # type: ignore[list-item]
+
+    model = ScriptedMediaModel([tool_call("look", {}), "done"], rules=RULES)
+    asyncio.run(ran_with(tmp_path, model, look))
+
+    assert "a tool can show media as bytes only" in said_of(model.requests[1])[-1]
+    with pytest.raises(ToolResultInvalid, match="as bytes only"):
+        look()
 
 
 @pytest.mark.parametrize(

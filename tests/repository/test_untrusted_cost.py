@@ -46,8 +46,7 @@ ALLOWED: dict[str, str] = {
         webhooks/signed_requests.py:_read msgspec.json.decode
         webhooks/signed_requests.py:<module> msgspec.json.Decoder
         server/openai_api/calls.py:_sorted_members json.loads
-        server/openai_api/calls.py:_decode_base64 base64.b64decode
-        tools/mcp/tool.py:result_media base64.b64decode
+        artifacts/media/inspection.py:decode_base64 base64.b64decode
         server/openai_api/requests.py:arguments_of json.loads
         server/pii.py:_read json.loads
         server/pii.py:_read msgspec.json.decode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.tools.built_in import workspace_tools
-    from artelier.tools.function import Tool, ToolRegistry, ToolResultInvalid, tool
+    from artelier.tools.function import Tool, ToolRegistry, ToolResultInvalid, ToolReturn, tool
     from artelier.tools.http_json import http_json_tool
     from artelier.tools.http_rules import HttpRule
     from artelier.tools.skills import ArtifactSkills, SkillCatalog, SkillFolder, SkillsIn
@@ -21,6 +21,7 @@ __all__ = [
     "Tool",
     "ToolRegistry",
     "ToolResultInvalid",
+    "ToolReturn",
     "http_json_tool",
     "tool",
     "workspace_tools",

@@ -133,6 +133,29 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _threads = DaemonThreads()
 
 
+class ToolReturn:
+    """What a tool returns that shows images, sounds or files (PDF, text) beside its data.
+
+    A model that takes them sees them with the result; people find each as an artifact. In the result, `media`
+    says of each where it is shown, or why it was left out: a broken one is no failure, since the call has
+    been made. A value that is no object stands in it as `result`.
+    Errors: `ToolResultInvalid` for a medium that is no `bytes`.
+    """
+
+    __slots__ = ("media", "value")
+
+    def __init__(self, value: object, media: Iterable[bytes] = ()) -> None:
+        self.value = value
+        self.media = tuple(media)
+        for one in self.media:
+            if not isinstance(one, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - of anybody's code
+                raise ToolResultInvalid(
+                    "a tool can show media as bytes only",
+                    expected="ToolReturn(value, media=[png_bytes])",
+                    got=type(one).__name__,
+                )
+
+
 class Tool(Generic[P, R_co]):
     """A function with the facts a durable runtime needs; calling it calls the plain function."""
 
@@ -208,17 +231,32 @@ class Tool(Generic[P, R_co]):
         return self._parameters.check(arguments, tool=self.name)
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
-        """Run the function; the result is JSON data.
+        """Run the function; the result is JSON data, with media beside it if the function returned some.
 
         Errors: `InvalidArguments` before the function is entered, `ToolResultInvalid` after it has
         returned, and whatever it raises itself.
         """
-        from artelier.artifacts.content import is_small
-
         values: dict[str, Any] = self._parameters.convert(arguments, tool=self.name)
         if self._parameters.context is not None:
             values[self._parameters.context] = context
         result = await _invoke(functools.partial(cast(Hook, self.function), **values), context)
+        if isinstance(result, ToolReturn):
+            return await self._with_media(result)
+        return await self._plain(result)
+
+    async def _with_media(self, result: ToolReturn) -> object:
+        from artelier.artifacts.media.inspection import ResultWithMedia, ShownMedia
+
+        value = await self._plain(result.value)
+        data = cast("dict[str, object]", value) if isinstance(value, dict) else {"result": value}
+        shown = ShownMedia()
+        notes = [await shown.add(len(one), functools.partial(bytes, one)) for one in result.media]
+        told: dict[str, object] = {**data, "media": notes}
+        return ResultWithMedia(value=told, media=tuple(shown.facts)) if shown.facts else told
+
+    async def _plain(self, result: object) -> object:
+        from artelier.artifacts.content import is_small
+
         if is_small(result, bytes_max=AT_ONCE_BYTES_MAX):
             return self._json(result)
         return await asyncio.to_thread(self._json, result)  # what it has found is as large as it likes

@@ -325,6 +325,19 @@ def check_size(size_bytes: int) -> None:
         )
 
 
+_SIGNS = 1 << 20
+"""Of base64 that are decoded at once, which holds up all other threads. A multiple of four."""
+
+
+def decode_base64(encoded: str) -> bytes:
+    """Return the bytes that come as base64, such as a medium. Errors: `ValueError` for what is none."""
+    last = max(len(encoded) - 1, 0) // _SIGNS * _SIGNS
+    if "=" in encoded[:last]:
+        raise ValueError("padding before the end")
+    pieces = range(0, len(encoded), _SIGNS)
+    return b"".join(base64.b64decode(encoded[at : at + _SIGNS], validate=True) for at in pieces)
+
+
 def check_attachments(contents: Sequence[bytes]) -> None:
     """Refuse more than one command or request may come with. Errors: `InvalidRequest`."""
     if len(contents) > ATTACHMENTS_MAX:
@@ -356,6 +369,32 @@ async def inspect_medium(content: bytes, *, media_type: str = "") -> MediaFacts:
     if found != PDF:
         return MediaFacts(content=content, header=await asyncio.to_thread(read_header, content, found))
     return await _read_pdf(content)
+
+
+class ShownMedia:
+    """The media that one result of a tool shows, within the bounds of attachments.
+
+    The call has succeeded: what is broken, too large or of a type that no model takes is left out of it.
+    """
+
+    def __init__(self) -> None:
+        self.facts: list[MediaFacts] = []
+        self._size_bytes = 0
+
+    async def add(self, size_bytes: int, read: Callable[[], bytes], *, media_type: str = "") -> str:
+        """Take one up, and return a note for the model. `read` is called in a thread, if the size fits."""
+        try:
+            if len(self.facts) == ATTACHMENTS_MAX:
+                raise InvalidRequest(f"{ATTACHMENTS_MAX} media of one result are shown")
+            check_size(size_bytes)
+            if self._size_bytes + size_bytes > CALL_BYTES_MAX:
+                raise InvalidRequest(f"one result shows {CALL_BYTES_MAX} bytes of media at most")
+            content = await asyncio.to_thread(read)
+            self.facts.append(await inspect_medium(content, media_type=media_type))
+        except (InvalidRequest, ToolFailed) as error:
+            return f"left out: {error.message}"
+        self._size_bytes += len(content)
+        return f"shown as attachment {len(self.facts)}"
 
 
 async def inspect_attachments(contents: Sequence[bytes]) -> list[MediaFacts]:

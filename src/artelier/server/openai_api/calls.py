@@ -8,7 +8,6 @@ answered is returned, and nothing is called.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from artelier.app import Kernel, TenantKernel, read_stream
-from artelier.artifacts.media.inspection import KeptMedium, inspect_medium, keep_medium
+from artelier.artifacts.media.inspection import KeptMedium, decode_base64, inspect_medium, keep_medium
 from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
 from artelier.ids import OPERATOR, check_run_id
 from artelier.kernel import ModelResult
@@ -239,22 +238,9 @@ async def keep_inline(desk: TenantKernel, inline: InlineMedium) -> KeptMedium:
 async def inline_bytes(inline: InlineMedium) -> bytes:
     """Return the content of a medium of a request. Errors: `InvalidRequest` for what is no base64."""
     try:
-        return await asyncio.to_thread(_decode_base64, inline.encoded)
+        return await asyncio.to_thread(decode_base64, inline.encoded)
     except ValueError:
         raise refuse(inline.param, "this is no base64", expected="data:image/png;base64,...") from None
-
-
-_SIGNS = 1 << 20
-"""Of base64 that are decoded at once, which holds up all other threads. A multiple of four."""
-
-
-def _decode_base64(encoded: str) -> bytes:
-    """Errors: `ValueError` for what is no base64."""
-    last = max(len(encoded) - 1, 0) // _SIGNS * _SIGNS
-    if "=" in encoded[:last]:
-        raise ValueError("padding before the end")
-    pieces = range(0, len(encoded), _SIGNS)
-    return b"".join(base64.b64decode(encoded[at : at + _SIGNS], validate=True) for at in pieces)
 
 
 _LEFT: set[asyncio.Future[ModelResult]] = set()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, check_size, inspect_medium
+from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, ShownMedia, decode_base64
 from artelier.errors import ArtelierError, InvalidRequest, ToolFailed
-from artelier.ports.media import ATTACHMENTS_MAX, CALL_BYTES_MAX
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
 from artelier.tools.function import Hook, ToolResultInvalid, undo_with
@@ -193,32 +191,21 @@ class ResultMedia(NamedTuple):
 
 
 async def result_media(result: types.CallToolResult) -> ResultMedia:
-    """Return what a result shows beside text, whole and within the bounds of attachments.
-
-    What is broken, too large or of a type that no model takes is left out, and its note says so: the call
-    itself has succeeded.
-    """
-    facts, notes, total = list[MediaFacts](), dict[int, str](), 0
+    """Return what a result shows beside text, whole and within the bounds of attachments."""
+    shown, notes = ShownMedia(), dict[int, str]()
     for number, block in enumerate(result.content[:BLOCKS_MAX]):
-        if (held := _bytes_in(block)) is None:
-            continue
-        data, media_type = held
-        try:
-            if len(facts) == ATTACHMENTS_MAX:
-                raise InvalidRequest(f"{ATTACHMENTS_MAX} media of one result are shown")
-            check_size(_size(data))
-            if total + _size(data) > CALL_BYTES_MAX:
-                raise InvalidRequest(f"one result shows {CALL_BYTES_MAX} bytes of media at most")
-            content = await asyncio.to_thread(b64decode, data, validate=True)
-            found = await inspect_medium(content, media_type=media_type)
-        except (InvalidRequest, ToolFailed, ValueError) as error:
-            why = error.message if isinstance(error, ArtelierError) else "it is no base64"
-            notes[number] = f"left out: {why}"
-            continue
-        total += len(content)
-        facts.append(found)
-        notes[number] = f"shown as attachment {len(facts)}"
-    return ResultMedia(tuple(facts), notes)
+        if (held := _bytes_in(block)) is not None:
+            data, media_type = held
+            read = partial(_decode_base64, data)
+            notes[number] = await shown.add(_size(data), read, media_type=media_type)
+    return ResultMedia(tuple(shown.facts), notes)
+
+
+def _decode_base64(data: str) -> bytes:
+    try:
+        return decode_base64(data)
+    except ValueError:
+        raise InvalidRequest("it is no base64") from None
 
 
 def _bytes_in(block: types.ContentBlock) -> tuple[str, str] | None:
