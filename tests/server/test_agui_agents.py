@@ -86,7 +86,7 @@ def says(text: str) -> dict[str, Any]:
     return {"id": f"u-{text}", "role": "user", "content": text}
 
 
-def gives(call_id: str, content: str, **more: Any) -> dict[str, Any]:
+def gives(call_id: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"id": f"t-{call_id}", "role": "tool", "toolCallId": call_id, "content": content, **more}
 
 
@@ -183,6 +183,22 @@ def test_an_error_of_the_client_is_told_to_the_model(tmp_path: Path) -> None:
 
             assert text_of(events) == "Never mind."
             assert "no palette" in made.model.requests[1].messages[-1].text
+
+    asyncio.run(main())
+
+
+def test_a_medium_of_the_client_is_left_out_in_words(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path, tool_call("pick_colour", {"kind": "warm"}), "Thanks.") as made:
+            first = await post(made.client, body([says("Which?")]))
+            [(call_id, _, _)] = calls(first)
+            image = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
+            content = [{"type": "text", "text": "the red one"}, image]
+            events = await post(made.client, body([says("Which?"), gives(call_id, content)]))
+
+            assert text_of(events) == "Thanks."
+            told = made.model.requests[-1].messages[-1].text
+            assert "the red one" in told and "(image, left out)" in told
 
     asyncio.run(main())
 

@@ -80,9 +80,13 @@ def answers_of(asked: agui.RunAgentInput, session: str) -> list[ClientAnswer]:
 
 
 def _content_of(content: object) -> object:
-    """Return what a tool gave: JSON as data, else its text. Errors: `InvalidRequest` if it is too large."""
+    """Return what a tool gave: JSON as data, else its text, which says where a medium was.
+
+    Errors: `InvalidRequest` if it is too large.
+    """
     if not isinstance(content, str):
-        pieces = [str(getattr(part, "text", "")) for part in cast("list[Any]", content)]
+        parts = cast("list[Any]", content)
+        pieces = [part.text if part.type == "text" else f"({part.type}, left out)" for part in parts]
         content = "\n".join(pieces)
     raw = content.encode("utf-8", "replace")
     if len(raw) > ANSWER_BYTES_MAX:
