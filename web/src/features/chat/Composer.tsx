@@ -15,7 +15,7 @@ import { useUploads } from "./useUploads";
 /** Where one writes. Enter says it, Shift+Enter begins a line; while a reply is written it can be stopped. */
 export function Composer({ chat }: { readonly chat: Chat }) {
   const place = { chat: chat.id, branch: chat.branch };
-  const [words, setWords] = useDraft(`${chat.id}#${chat.branch}`);
+  const [words, setWords] = useDraft(chat.id, chat.branch);
   const [isOver, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const uploads = useUploads();

@@ -1,5 +1,5 @@
 import { QueryClientProvider } from "@tanstack/react-query";
-import { render, screen, within } from "@testing-library/react";
+import { cleanup, render, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
@@ -126,6 +126,10 @@ async function show(): Promise<void> {
   await screen.findByRole("article", { name: "Turn 1" });
 }
 
+function said(): string {
+  return screen.getByLabelText<HTMLTextAreaElement>("What you say").value;
+}
+
 test("a turn shows the selected reply as text, never as HTML, and the way to the others", async () => {
   await show();
   const turn = screen.getByRole("article", { name: "Turn 1" });
@@ -139,12 +143,24 @@ test("a turn shows the selected reply as text, never as HTML, and the way to the
 
 test("Enter says it, Shift+Enter begins a line, and what is unsaid survives a reload", async () => {
   await show();
-  const box = screen.getByLabelText("What you say");
-  await userEvent.type(box, "One{Shift>}{Enter}{/Shift}two");
-  expect(sessionStorage.getItem("artelier.draft.tavern#main")).toBe("One\ntwo");
-  await userEvent.type(box, "{Enter}");
+  await userEvent.type(screen.getByLabelText("What you say"), "One{Shift>}{Enter}{/Shift}two");
+  cleanup();
+  await show();
+  expect(said()).toBe("One\ntwo");
+  await userEvent.type(screen.getByLabelText("What you say"), "{Enter}");
   expect(asked).toEqual(['/turns {"text":"One\\ntwo","branch":"main"}']);
-  expect(sessionStorage.getItem("artelier.draft.tavern#main")).toBeNull();
+  cleanup();
+  await show();
+  expect(said()).toBe("");
+});
+
+test.each([{ name: "bob" }, { tenant: "globex" }])("what is unsaid is not shown to %o", async (other) => {
+  await show();
+  await userEvent.type(screen.getByLabelText("What you say"), "My secret");
+  cleanup();
+  resetUi({ me: { ...ME, ...other }, session: "signed_in", live: "live" });
+  await show();
+  expect(said()).toBe("");
 });
 
 test("a quick reply is said at one press, and a draft stands where one writes until it is said", async () => {

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { useUi } from "@/state/ui";
 
 const PREFIX = "artelier.draft.";
 
@@ -10,8 +11,16 @@ function stored(key: string): string {
   }
 }
 
-/** Words that were not said yet; a reload of the page keeps them. */
-export function useDraft(key: string): readonly [words: string, setWords: (words: string) => void] {
+/**
+ * Words that were not said yet to a branch of a chat; a reload of the page keeps them. Nobody is shown what
+ * another user, or the same one of another tenant, has typed.
+ */
+export function useDraft(
+  chat: string,
+  branch: string,
+): readonly [words: string, setWords: (words: string) => void] {
+  const me = useUi((state) => state.me);
+  const key = JSON.stringify([me?.name ?? "", me?.tenant ?? "", chat, branch]);
   const [words, setWords] = useState(() => stored(key));
   const keep = (next: string) => {
     setWords(next);
