@@ -413,6 +413,7 @@ def test_a_call_that_is_left_in_the_question_before_it_acts_has_not_happened(
 
     async def leave(run: Run) -> Any:
         paying = asyncio.ensure_future(run.step_tool("pay", {"amount": 5}, key="pay"))
+        left.append(paying)
         await asked.wait()
         await run.step_model(model="m", messages=[user("hi")], key="hi")
         if end != "completed":
@@ -422,6 +423,8 @@ def test_a_call_that_is_left_in_the_question_before_it_acts_has_not_happened(
         with open_kernel(tmp_path, tools=[asking_first(asked)]) as kernel:
             driven = await drive(kernel.for_tenant(), leave, on_wait="suspend")
             assert driven == ("completed" if end == "completed" else "waiting_approval")
+            await asyncio.wait(left, timeout=1)  # it ends with the drive: nobody else would know of it
+            assert [one.done() for one in left] == [True]
         with open_kernel(tmp_path, tools=[asking_first(asked)]) as kernel:
             runs = kernel.for_tenant()
             if end.startswith("answered"):
@@ -436,5 +439,5 @@ def test_a_call_that_is_left_in_the_question_before_it_acts_has_not_happened(
             assert (back.undone, back.not_undone) == ((), ())
             assert kernel.verify().ok
 
-    asked = asyncio.Event()
+    asked, left = asyncio.Event(), list[asyncio.Future[Any]]()
     play(scenario())

@@ -238,6 +238,7 @@ class RunCore(ToolBounds):
         self.ending = False
         """Set when the drive ends: from then on, commands are for whoever comes next."""
         self.released = asyncio.Event()
+        self.is_over = False
         """Set when the drive has ended and given its lease back."""
         self.suspended: RunSuspended | None = None
         """Why the run must not go on in this drive, even if its code would."""
@@ -539,6 +540,7 @@ class RunCore(ToolBounds):
         """Wait until a command took effect or after that much time of the run's clock.
 
         `since` is the `turn` in which the caller last looked, so that nothing is missed in between.
+        Errors: `CancelledError` when the drive is over: what its code has left waits for nothing.
         """
         if self.turn != since:
             return
@@ -550,6 +552,9 @@ class RunCore(ToolBounds):
         finally:
             for task in tasks:
                 task.cancel()
+        if self.is_over and (left := asyncio.current_task()) is not None:
+            left.cancel()
+            await asyncio.sleep(0)  # is where it is cancelled
 
     async def rest(self, seconds: float) -> None:
         """Let time pass between attempts. Errors: those of `boundary`, as soon as a command wants it."""
@@ -567,6 +572,11 @@ class RunCore(ToolBounds):
         self.turn += 1
         self.changed.set()
         self.changed = asyncio.Event()
+
+    def end_waits(self) -> None:
+        """End what still waits when the drive is over; without this it would be collected as garbage."""
+        self.is_over = True
+        self.announce()
 
     async def exhaust(self, limit: ev.RunExhausted) -> NoReturn:
         """End the drive because a limit is reached; the run stays resumable. Raises `RunSuspended`."""

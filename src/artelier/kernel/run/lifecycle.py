@@ -485,6 +485,7 @@ class OpenRun:
                 core.actor = None
                 self._services.active.pop((core.tenant.id, core.run_id), None)
                 core.released.set()
+            core.end_waits()
             self._handed.close()
             if (telemetry := self._services.telemetry) is not None:
                 why = _why(core, self._run, error)
