@@ -100,6 +100,7 @@ class Server(uvicorn.Server):
         )
         self._app = app
         self._thread_switch_s = sys.getswitchinterval()
+        self._has_frozen = False
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         with self.capture_signals():
@@ -116,14 +117,17 @@ class Server(uvicorn.Server):
         for listening in sockets or ():
             listening.listen(QUEUE)  # uvicorn has one number for both
         # Collections of garbage stop everybody: they leave out what is there for good, two hundred
-        # thousand objects of code and routes, each time a tenth of a second.
+        # thousand objects of code and routes, each time a tenth of a second. What the process has left out
+        # itself stays so when the server has ended.
+        self._has_frozen = gc.get_freeze_count() == 0
         gc.freeze()
         self._app.state.late.on_included = gc.freeze
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.hub.close()
         await super().shutdown(sockets)
-        gc.unfreeze()
+        if self._has_frozen:
+            gc.unfreeze()
         sys.setswitchinterval(self._thread_switch_s)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
