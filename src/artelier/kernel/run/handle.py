@@ -441,19 +441,22 @@ class Run:
         """
         return await self._take_notes(key)
 
-    async def notes_anew(self, key: str) -> list[str]:
+    async def notes_anew(self, key: str, *, at_once: int | None = None) -> list[str]:
         """Return the notes of `notes` for a cycle that is asked for anew where it came to nothing: those that
         came since its first try, too, under keys of their own (`KEY-2` and so on); journaled.
+
+        `at_once`: how many stand under one key. Of more, which earlier versions recorded, they showed the
+        newest.
         """
         texts = list[str]()
         for number in count(1):
-            taken = await self._take_notes(notes_key(key, number))
+            taken = await self._take_notes(notes_key(key, number), at_once=at_once)
             if not taken:
                 break
-            texts += taken
+            texts += taken[-(at_once or len(taken)) :]
         return texts
 
-    async def _take_notes(self, key: str | None) -> list[str]:
+    async def _take_notes(self, key: str | None, *, at_once: int | None = None) -> list[str]:
         core = self._core
         with self._branch():
             async with at_step(core, key, "compute") as step:
@@ -468,7 +471,7 @@ class Run:
                 if has_gone_on or core.history.is_bound(parent):
                     return []  # the code has gone on without them: they are for the next call
                 await core.boundary()
-                taken, core.notes = core.notes, []
+                taken, core.notes = core.notes[:at_once], core.notes[at_once or len(core.notes) :]
                 texts = [await core.told_json(ref) for _, ref in taken]
                 ref, blobs = core.keep_json(texts)
                 took, beside = taken[-1][0] if taken else 0, core.delivery.is_beside(full)
