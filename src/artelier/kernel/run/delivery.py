@@ -276,7 +276,7 @@ class Delivery:
         step.is_settled = True
         self._note_arrival(step)
         self._noted.pop(step.key, None)
-        if len(self.steps) > 1 or self.core.history.asking:
+        if len(self.steps) > 1 or self.core.history.asking or self.core.history.past:
             self._hold_back()
         self._announce()
 
@@ -495,7 +495,7 @@ class Delivery:
         if step.is_settled:
             return
         step.is_settled = True
-        if self.is_ordered and len(self.steps) > 1:
+        if self.is_ordered and (len(self.steps) > 1 or self.core.history.past):
             self._hold_back()  # the code reacts to this too
         core = self.core
         if isinstance(step.outcome, ev.Cut):

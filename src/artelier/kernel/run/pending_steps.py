@@ -10,7 +10,7 @@ A run's calls inside a model or a tool: what cuts them, and the drain before a p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from artelier.clock import Clock
-from artelier.errors import RunSuspended
-from artelier.kernel.history.step_history import Recorded
+from artelier.errors import ReplayMismatch, RunSuspended
+from artelier.kernel.history.step_history import History, Recorded
+from artelier.kernel.steps.step_keys import next_key
 from artelier.log import Blob, BlobRef, EventData
 
 
@@ -93,6 +94,49 @@ class AtWork:
 
 
 T = TypeVar("T")
+
+
+class ReplayedRun(Protocol):
+    """A run whose code asks again for what was recorded."""
+
+    fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None
+
+    @property
+    def history(self) -> History: ...
+
+    @property
+    def delivery(self) -> StepOrder: ...
+
+
+async def ask_apart(
+    run: ReplayedRun, step: AtWork, ask: Callable[[str], Awaitable[T]], *, runs_code: bool = False
+) -> T:
+    """Ask for a step under its key; where code asks for something else than was recorded, for a new one.
+
+    That has a key of its own beside a step on a path that is past; else the run becomes a fork of itself.
+    `runs_code`: a mismatch may be that of a function which the step calls.
+    Errors: those of `ask`; its mismatch, if neither may be.
+    """
+    while True:
+        try:
+            return await ask(step.key)
+        except ReplayMismatch as mismatch:
+            is_own = mismatch.facts.get("key") == step.key
+            if is_own and step.key in run.history.past:
+                _rename(run, step, next_key(step.key))
+            elif run.fork_off is None or (runs_code and not is_own):
+                raise
+            else:
+                await run.fork_off(mismatch)
+                return await ask(step.key)
+
+
+def _rename(run: ReplayedRun, step: AtWork, key: str) -> None:
+    steps = run.delivery.steps
+    del steps[step.key]
+    run.history.asking.pop(step.key, None)
+    step.key, step.recorded = key, None
+    steps[key] = step
 
 
 class SuspendableRun(Protocol):
