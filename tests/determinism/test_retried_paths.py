@@ -91,6 +91,32 @@ async def limit_where_it_was_undone(run: Run, ask: Ask) -> str:
         return await _say(run, "more")
 
 
+async def cleaning_up_that_fails(run: Run, ask: Ask) -> str:
+    """The failure that the retry is for came before."""
+
+    def refuse() -> None:
+        raise ValueError("no")
+
+    try:
+        return await ask()
+    finally:
+        try:
+            await run.step("tidy", refuse, key="tidy")
+        except ValueError:
+            await _put(run, "by hand", key="hand")
+
+
+async def a_failure_of_another_name(run: Run, ask: Ask) -> str:
+    try:
+        return await ask()
+    except ZeroDivisionError as error:
+        try:
+            await run.step_model(model="m", messages=[user("!note")], key="note")
+        except ZeroDivisionError:
+            await _put(run, "note", key="noted")
+        raise RuntimeError("not today") from error
+
+
 async def report_how_it_ended(run: Run, ask: Ask) -> str:
     status = "ok"
     try:
@@ -184,6 +210,8 @@ PATHS = (
     stream_where_it_was_undone,
     race_where_it_was_undone,
     limit_where_it_was_undone,
+    cleaning_up_that_fails,
+    a_failure_of_another_name,
     report_how_it_ended,
     report_by_a_computation,
     numbers_in_a_branch,

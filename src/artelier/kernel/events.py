@@ -167,6 +167,8 @@ class RunFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A stable code: an error's code, `max_iterations`, `stuck`, `deadline`, ..."""
     message: BlobRef | None = None
     result: BlobRef | None = None
+    steps: tuple[str, ...] = ()
+    """Of code of one's own: steps whose errors its failure is, holds or comes from. Empty in older ones."""
 
 
 @event("run.cancelled")

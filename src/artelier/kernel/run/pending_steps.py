@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from artelier.clock import Clock
@@ -137,6 +137,40 @@ def _rename(run: ReplayedRun, step: AtWork, key: str) -> None:
     run.history.asking.pop(step.key, None)
     step.key, step.recorded = key, None
     steps[key] = step
+
+
+_STEPS = "_artelier_steps"
+STEPS_MAX = 100
+"""Steps that the failure of a run names (guess)."""
+
+
+def note_step(error: Exception, run_id: str, step: AtWork) -> None:
+    """Note on an error that a step has ended with it: it may be what the run ends with."""
+    if step.kind:  # else it is made of other steps
+        with suppress(AttributeError):  # of a class of somebody else's, without room for it
+            setattr(error, _STEPS, (run_id, (*_noted(error, run_id), step.key)[-STEPS_MAX:]))
+
+
+def _noted(error: BaseException, run_id: str) -> tuple[str, ...]:
+    run, keys = cast("tuple[str, tuple[str, ...]]", getattr(error, _STEPS, ("", ())))
+    return keys if run == run_id else ()
+
+
+def steps_of(error: BaseException, run_id: str) -> tuple[str, ...]:
+    """Return the steps of a run whose error an error is, holds (as a group) or comes from."""
+    found, left, seen = dict[str, None](), [error], set[int]()
+    while left and len(found) < STEPS_MAX:
+        one = left.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if noted := _noted(one, run_id):  # what it was raised in the handling of was handled
+            found.update(dict.fromkeys(noted))
+        elif isinstance(one, BaseExceptionGroup):
+            left += cast(BaseExceptionGroup[BaseException], one).exceptions
+        elif (before := one.__cause__ or one.__context__) is not None:
+            left.append(before)
+    return tuple(found)
 
 
 class SuspendableRun(Protocol):
