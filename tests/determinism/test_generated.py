@@ -38,12 +38,14 @@ def test_a_generated_program_that_is_killed_at_every_event_ends_as_its_log_allow
     live_through(tmp_path, generated(seed), seed, every=1)
 
 
-@pytest.mark.parametrize("seed", [*range(30), 243])
+@pytest.mark.parametrize("seed", [*range(30), 243, 309, 311, 336, 357, 403, 458, 689])
 def test_a_generated_program_that_fails_in_between_goes_on_when_it_is_retried(
     tmp_path: Path, seed: int
 ) -> None:
     """18: code that reacts to one outcome while the step is at work that is executed again; 19: code that
-    cleans up with steps of its own; 243: of which one was cut off as well."""
+    cleans up with steps of its own; 243: of which one was cut off as well; 309: of which one is asked for
+    again beside another; 357: within a time that has passed; 403: behind one; 458: without a cancellation;
+    311, 336 and 689: with steps that fail themselves."""
     live_through_retry(
         tmp_path, generated_beside(seed, fails=True), generated_beside(seed, fails=False), seed
     )

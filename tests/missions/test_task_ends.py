@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, ModelReply, ModelRequest, Price
-from artelier.errors import ArtelierError, ModelRefusedCall, OutputInvalid
+from artelier.errors import ArtelierError, Conflict, ModelRefusedCall, OutputInvalid
 from artelier.kernel import Limits
 from artelier.missions.task.preview import next_prompt
 from artelier.missions.task.task_runner import drive_task
@@ -350,15 +350,50 @@ def test_a_note_that_nothing_was_asked_after_is_read_when_the_task_goes_on(tmp_p
             desk = kernel.for_tenant()
             await work(desk, max_iterations=2)
             await desk.resume(TASK, note="Say the year.")
+            with pytest.raises(Conflict, match="last decision"):
+                await next_prompt(desk, AGENT)
             done = await drive_task(desk, TASK, on_wait="return")
             assert (done.status, done.iterations) == ("done", 2)
             assert not any("Say the year." in text_of(one) for _, one in actor.asked)
+            assert (await desk.tasks.show(TASK))["message"].startswith("1 note came behind its last decision")
 
             await desk.tasks.judge(TASK, accepted=False, by="user:kim", note="Too short.")
             await desk.tasks.retry(TASK)
             await drive_task(desk, TASK, on_wait="return")
 
             assert text_of(actor.requests()[2]).count("Say the year.") == 1
+            assert "note" not in (await desk.tasks.show(TASK))["message"]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["once", "retried"])
+def test_of_many_notes_none_is_lost(tmp_path: Path, fails: bool) -> None:
+    """Of more than twenty, the oldest were taken and shown to nobody."""
+    marks = [f"Note {n:02}." for n in range(45)]
+
+    async def scenario() -> None:
+        kernels: list[Kernel] = []
+
+        async def noted(request: ModelRequest) -> Any:
+            for mark in marks:
+                await kernels[0].for_tenant().inject(TASK, mark)
+            return look()
+
+        actor = Actor(noted, *([ModelRefusedCall("busy")] if fails else []), write())
+        with opened(tmp_path, actor) as kernel:
+            kernels.append(kernel)
+            desk = kernel.for_tenant()
+            result = await work(desk)
+            if fails:
+                await desk.retry(TASK)
+                ahead = await next_prompt(desk, AGENT)
+                assert all(mark in str(ahead.prompt.parts) for mark in marks)
+                result = await drive_task(desk, TASK, on_wait="return")
+
+            assert result.status == "done"
+            assert [mark for mark in marks if text_of(actor.requests()[-1]).count(mark) != 1] == []
+            assert (await replayed(desk)).status == "completed"
 
     play(scenario())
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, ModelRequest, OperationProfile, Session
-from artelier.errors import Conflict, NotFound
+from artelier.errors import Conflict, InvalidRequest, NotFound
 from tests.operations.chats import Chat, kernel_of, opened, play, words
 from tests.operations.profiles import template
 
@@ -98,6 +98,8 @@ def test_what_was_said_after_another_variant_of_a_deleted_turn_can_be_opened_and
 
             with pytest.raises(NotFound, match="is in this chat"):
                 await session.branch("gone", at_run=done.erased_runs[0])
+            with pytest.raises(InvalidRequest, match="one place"):
+                await session.branch("both", at_turn=1, at_run=left[-1])
             back = await session.branch("back", at_run=left[-1])
             assert [turn.number for turn in await back.turns()] == [1, 3]
             assert await back.generate("fourth")

@@ -219,6 +219,9 @@ def test_a_thread_is_one_mission(tmp_path: Path) -> None:
 
             assert refused.status_code == 409
             assert "another goal" in refused.json()["error"]["message"]
+            capped = asks([says(GOAL)], forwardedProps={**LAUNCHED, "budget_usd": "0.01"})
+            refused = await made.client.post("/api/v1/agui", json=capped)
+            assert "other limits" in refused.json()["error"]["message"]
 
     asyncio.run(main())
 

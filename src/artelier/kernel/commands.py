@@ -85,6 +85,7 @@ def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> Eve
             limits=limits,
             in_order=True,
             cleaned_up=True,
+            from_failure=True,
         )
     if verb in ("resume", "step"):
         return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")

@@ -55,7 +55,7 @@ from artelier.log import (
     prepared_blob,
     run_stream,
 )
-from artelier.log.queries import event_caused_by, is_leased
+from artelier.log.queries import event_caused_by, is_leased, stream_events
 
 # The driver's side
 
@@ -210,7 +210,7 @@ async def _standing(
 
 
 async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
-    """Failed steps after which the run's code asked for nothing more: their failure ended it."""
+    """Failed steps that the run's failure names, else those after which its code asked for nothing more."""
     run = row.id
     # A reply that does not fit is a step's failure, too: there is one to ask again.
     ended_by_count = bool(row.loop) and row.reason in RESETS and row.reason != OutputInvalid.code
@@ -218,6 +218,10 @@ async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
     failed = sorted(((step.key, step.completed or 0) for step in steps), key=lambda one: one[1])
     if not failed:
         return ()
+    for ended in await stream_events(services.store, run, ev.RunFailed.KIND, newest=1):
+        named = ended.read(ev.RunFailed).steps
+        if known := tuple(key for key, _ in failed if key in named):
+            return known
     later = [(step.key, step.requested) for step in await run_steps(services.store, run, after=failed[0][1])]
     fatal = [
         key

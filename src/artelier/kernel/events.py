@@ -167,6 +167,8 @@ class RunFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """A stable code: an error's code, `max_iterations`, `stuck`, `deadline`, ..."""
     message: BlobRef | None = None
     result: BlobRef | None = None
+    steps: tuple[str, ...] = ()
+    """Of code of one's own: steps whose errors its failure is, holds or comes from. Empty in older ones."""
 
 
 @event("run.cancelled")
@@ -196,6 +198,9 @@ class RunReopened(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     cleaned_up: bool = False
     """True if what the code has cancelled behind the failure is asked again also where it then took steps of
     its own to clean up, which are done. False in older histories."""
+    from_failure: bool = False
+    """True if the path behind the failure is past: nobody misses what the code began there, cleaning up or
+    not, and what was cut off behind it is asked again. False in older histories."""
 
 
 @event("command.refused")

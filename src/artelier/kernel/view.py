@@ -115,9 +115,9 @@ def _apply_handled(tx: Tx, event: Applied) -> None:
         )
 
 
-_UNSETTLED = "('requested', 'open', 'cancelled')"
+_UNSETTLED = "('requested', 'open', 'cancelled', 'timed_out')"
 """Of steps that may get an outcome: they have none yet, or failed in a run that was reopened, or the code of
-such a run had cancelled them when it failed. Which of those are asked for again, the history decides."""
+such a run had cut them off when it failed. Which of those are asked for again, the history decides."""
 
 
 def _open(tx: Tx, event: Applied, key: str, kind: str) -> None:

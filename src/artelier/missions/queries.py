@@ -13,6 +13,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import ENDED, DueLook, TreeTotal, find_run, totals
+from artelier.kernel.run.lifecycle import unread_notes
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
@@ -192,9 +193,20 @@ async def task_object(desk: TenantScope, task: str) -> TaskDetail:
         "checks": content.get("checks", []),
         "only_checks": content.get("only_checks", False),
         "iterations": await iterations_of(desk, task),
-        "message": await task_message(desk, task) if shown["status"] in ("failed", "blocked") else "",
+        "message": await _message(desk, task, shown["status"]),
         "approvals": await approvals(desk.services, desk.id, run_id=task),
     }
+
+
+async def _message(desk: TenantScope, task: str, status: str) -> str:
+    if status in ("failed", "blocked"):
+        return await task_message(desk, task)
+    row = await find_run(desk.services.store, desk.id, task) if status == "done" else None
+    unread = 0 if row is None else len(await unread_notes(desk.services, row.id))
+    if not unread:
+        return ""
+    notes = "1 note" if unread == 1 else f"{unread} notes"
+    return f"{notes} came behind its last decision, unread. Rejected and tried again, it reads them first."
 
 
 async def task_message(desk: TenantScope, task: str) -> str:

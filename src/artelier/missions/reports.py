@@ -98,7 +98,8 @@ class TaskDetail(TaskReport):
     """A task with its definition and its iterations."""
 
     message: str
-    """The reason for which it failed or is blocked, in words; empty if `reason` says all."""
+    """The reason for which it failed or is blocked, in words; empty if `reason` says all. Of one that is
+    done, how many notes have not been read."""
     success_criteria: str
     checks: list[Any]
     """As the definition of a task has them."""

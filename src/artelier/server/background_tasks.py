@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +40,8 @@ READS_AT_ONCE_MAX = 6
 
 LET_GO_S = 5.0
 """The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
+LET_GO_LOOK_S = 0.02
+"""How often it looks."""
 
 Key = tuple[str, ...]
 
@@ -66,7 +68,10 @@ class Errands:
         if going is not None or len(self._at_work) >= AT_ONCE_MAX:
             work.close()
             if going is not None:
-                raise Conflict(f"{key[0]} {key[-1]} is being worked on already")
+                raise Conflict(
+                    f"{key[0]} {key[-1]} is being worked on already",
+                    hint="Wait until that is done, or look at what it does so far.",
+                )
             raise QueueFull("the server has its hands full", hint="Try again in a moment.")
         self._failed.pop(key, None)
         errand = Errand(asyncio.get_running_loop().create_task(self._run(key, work)), about)
@@ -198,10 +203,17 @@ def key_of(kind: str, desk: TenantKernel, id: str) -> Key:
 
 
 async def send_work(
-    errands: Errands, key: Key, work: Coroutine[Any, Any, Any], desk: TenantKernel, *, run_id: str
+    errands: Errands,
+    key: Key,
+    work: Coroutine[Any, Any, Any],
+    desk: TenantKernel,
+    *,
+    run_id: str,
+    check_begun: Callable[[], Awaitable[None]] | None = None,
 ) -> Errand:
     """Let work go on beside the answer, and wait until its run has begun.
 
+    `check_begun` refuses a run that another server has begun for something else.
     Errors: what the work refused before that; `Conflict` if the same is on its way, `QueueFull`.
     """
     try:
@@ -227,16 +239,26 @@ async def send_work(
     check(errands, key, errand)
     if (held := errands.failure(key)) is not None and not await has_begun(desk, run_id):
         raise held  # by another process, which has not recorded yet what it does
+    if check_begun is not None:
+        await check_begun()
     return errand
 
 
 async def let_go(errands: Errands, key: Key, desk: TenantKernel, run_id: str) -> None:
-    """Wait for the errand of a run that has stopped: its status is seen a moment before its drive ends."""
+    """Wait for an errand that does not drive its run: it will have lost that to another server, or the run
+    has stopped, which is seen a moment before its drive ends."""
     going = errands.at_work(key)
-    if going is not None and await has_begun(desk, run_id):
-        row = await run_row(desk.services.store, desk.id, run_id)
-        if row.status not in ("pending", "running"):
-            await asyncio.wait({going.task}, timeout=LET_GO_S)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LET_GO_S):
+            while going is not None and not going.task.done() and not await _is_driven(desk, run_id):
+                await asyncio.wait({going.task}, timeout=LET_GO_LOOK_S)
+
+
+async def _is_driven(desk: TenantKernel, run_id: str) -> bool:
+    """Return True if this server drives a run, and it has not stopped."""
+    if desk.services.driver(desk.id, run_id) is None:
+        return False
+    return (await run_row(desk.services.store, desk.id, run_id)).status in ("pending", "running")
 
 
 def check(errands: Errands, key: Key, errand: Errand) -> None:

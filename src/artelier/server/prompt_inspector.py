@@ -11,7 +11,7 @@ import msgspec
 
 from artelier.app import TenantKernel
 from artelier.artifacts.content import line_diff
-from artelier.errors import NotFound
+from artelier.errors import Conflict, NotFound
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
 from artelier.kernel.prompt.manifest import PromptPart
@@ -166,7 +166,10 @@ async def looked_ahead(desk: TenantKernel, agent: str) -> agents.Ahead:
     if comes is None:
         await check_agent(desk, agent)
         return agents.Ahead(agent=agent, prompt=None, why=NOTHING_LEFT)
-    return agents.Ahead(agent=agent, prompt=_describe_preview(await preview_of(desk, comes)), why=None)
+    try:
+        return agents.Ahead(agent=agent, prompt=_describe_preview(await preview_of(desk, comes)), why=None)
+    except Conflict as error:
+        return agents.Ahead(agent=agent, prompt=None, why=str(error))
 
 
 def _describe_preview(found: PromptPreview) -> agents.NextPrompt:

@@ -97,6 +97,52 @@ def test_of_two_goals_under_one_id_at_two_servers_at_once_one_is_refused(tmp_pat
     play(scenario())
 
 
+def test_of_two_budgets_under_one_id_at_two_servers_at_once_none_is_lost(tmp_path: Path) -> None:
+    """Both were told 202, and the mission had the first one's cap, or none at all."""
+
+    async def scenario() -> None:
+        model = Team(*[LINE] * 5).model
+        async with (
+            serving(tmp_path, model=model, has_worker=False) as one,
+            serving(tmp_path, model=model, has_worker=False) as two,
+        ):
+            for n in range(5):
+                asked = {"model": "m", "mission_id": f"m{n}", "goal": GOAL}
+                free, capped = await asyncio.gather(
+                    one.ada.post("/god-mode/plan", json=asked),
+                    two.ada.post("/god-mode/plan", json={**asked, "budget_usd": "0.01"}),
+                )
+                budget = good(await one.ada.get(at("missions", f"m{n}")))["budget_microusd"]
+                assert free.status_code == 202  # who asks for no cap goes on under that of the other
+                assert (capped.status_code, budget) in ((202, 10_000), (409, None))
+                if budget is None:
+                    assert "other limits" in refused(capped, 409, "conflict")["message"]
+
+    play(scenario())
+
+
+def test_the_goal_of_the_run_is_taken_by_a_server_that_is_losing_with_another_one(tmp_path: Path) -> None:
+    """It was told that the mission is being worked on, by a server where that was another goal."""
+
+    async def scenario() -> None:
+        model = Team(*[LINE] * 8).model
+        async with (
+            serving(tmp_path, model=model, has_worker=False) as one,
+            serving(tmp_path, model=model, has_worker=False) as two,
+        ):
+            for n in range(8):
+                asked = {"goal": GOAL, "model": "m", "mission_id": f"m{n}"}
+                answers = await asyncio.gather(
+                    one.ada.post("/god-mode/plan", json=asked),
+                    two.ada.post("/god-mode/plan", json={**asked, "goal": "Paint the house."}),
+                    two.ada.post("/god-mode/plan", json=asked),
+                )
+                lost = [answer.status_code == 409 for answer in answers]
+                assert lost in ([False, True, False], [True, False, True])
+
+    play(scenario())
+
+
 def test_who_sees_that_planning_has_stopped_is_answered_though_its_drive_has_not_let_go(
     tmp_path: Path,
 ) -> None:

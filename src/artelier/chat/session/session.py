@@ -216,8 +216,15 @@ class Session(ChatTurns):
 
         `at_run`: after the reply of a run of the chat instead, also where no branch shows it, as after a
         variant whose turn was deleted.
-        Errors: `Conflict` if the name is taken, or the turn is being replied in; `NotFound` for no such turn.
+        Errors: `Conflict` if the name is taken, or the turn is being replied in; `NotFound` for no such turn;
+        `InvalidRequest` for a turn and a run.
         """
+        if at_turn is not None and at_run is not None:
+            raise InvalidRequest(
+                "a branch begins at one place",
+                expected="`at_turn` or `at_run`",
+                got=f"{at_turn} and {at_run!r:.140}",
+            )
         node = await self._node_of(at_turn) if at_run is None else await self._node_made_by(at_run)
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()

@@ -52,13 +52,6 @@ class DriftFork:
     lease_end: LeaseEnd
 
 
-async def go_on_in_fork(core: RunCore, mismatch: ReplayMismatch) -> None:
-    """Become a fork of the run, where the step at hand is new. Errors: the mismatch, if it must not."""
-    if core.fork_off is None:
-        raise mismatch
-    await core.fork_off(mismatch)
-
-
 def untake(core: RunCore) -> None:
     """The messages that the step at hand was to record are new again."""
     for conversation in core.taken:

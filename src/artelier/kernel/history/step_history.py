@@ -80,11 +80,17 @@ class Recorded:
     """How many spends of each amount its tool was charged for."""
     left_us: int = 0
     """When the code came to its end, while this tool step was at work; 0 if it did not."""
-    is_cleanup: bool = False
-    """True if code took it because of a failure that the run was reopened for: it is done, and code that does
+    is_past: bool = False
+    """True if code began it behind a failure that the run was reopened for: it is done, and code that does
     not fail does not ask for it there, if at all."""
+    may_be_past: bool = False
+    """True if the run was reopened since, and no failed step tells where the path that is past begins."""
     late: Event | None = None
     """Its outcome from after that end, of which the code knows nothing unless the run is reopened."""
+
+    def must_match(self, policy: str) -> bool:
+        """Return True if code that asks for something else is not given it."""
+        return self.is_past or not (self.inherited or policy == "allow_prompt_drift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,8 @@ class History:
         """Steps that the code is about to ask for: found, and not compared yet."""
         self._known: set[str] = set()
         """Keys of steps that a replay takes from the log: nobody asks for what they have done inside."""
+        self.past: set[str] = set()
+        """Keys of steps on a path that is past, see `Recorded.is_past`."""
         self._passed: set[str] = set()
         """Keys that nobody waits for any more."""
         self._position = 0
@@ -195,7 +203,9 @@ class History:
         """Return True if a recorded step under this parent is still to be asked for; False for the run
         itself.
         """
-        return bool(parent) and any(key.startswith(f"{parent}/") for key in self._steps)
+        return bool(parent) and any(
+            key.startswith(f"{parent}/") and not step.is_past for key, step in self._steps.items()
+        )
 
     def is_bound(self, parent: str) -> bool:
         """Return True if a step under this parent is still to be asked for just as it was recorded.
@@ -207,6 +217,7 @@ class History:
             key.startswith(f"{parent}/")
             and step.kind != "compute"
             and step.status != "open"
+            and not step.is_past
             and not self._is_inside(key)
             for key, step in self._steps.items()
         )
@@ -251,7 +262,7 @@ class History:
             self._ask_cut_again(data)
             for key in data.steps:
                 if (step := self._steps.get(key)) is not None:
-                    if not data.in_order or self._stands > step.ended:
+                    if not data.from_failure and (not data.in_order or self._stands > step.ended):
                         step.place = step.place or step.ended
                     step.status, step.outcome, step.ended = "open", None, 0
         elif isinstance(data, ev.RunResumed):
@@ -290,7 +301,10 @@ class History:
         """
         failed = [step.ended for key in reopened.steps if (step := self._steps.get(key)) is not None]
         if reopened.cleaned_up and failed:
-            self._last_cut = self._note_cleanup(min(failed))
+            self._last_cut = self._note_past(min(failed), from_failure=reopened.from_failure)
+        if not failed:
+            for step in self._steps.values():
+                step.may_be_past = True
         for key in self._last_cut:
             step = self._steps.get(key)
             if step is None or step.status != "cancelled" or step.ended < min(failed, default=0):
@@ -304,16 +318,15 @@ class History:
                 del self._steps[key]  # nobody can answer it any more; or it was never made
         self._last_cut = []
 
-    def _note_cleanup(self, failed: int) -> list[str]:
-        """Return what the code has cancelled behind a failure, and note what it has done about that."""
-        cut = [
-            step
-            for step in self._steps.values()
-            if isinstance(step.outcome, ev.StepCancelled) and step.ended >= failed
-        ]
-        since = min((step.ended for step in cut), default=self._position)
+    def _note_past(self, failed: int, *, from_failure: bool) -> list[str]:
+        """Return what the code has cut off behind a failure, and note what it has begun there."""
+        ends = ev.Cut if from_failure else ev.StepCancelled
+        cut = [one for one in self._steps.values() if isinstance(one.outcome, ends) and one.ended >= failed]
+        since = failed if from_failure else min((step.ended for step in cut), default=self._position)
         for step in self._steps.values():
-            step.is_cleanup = step.is_cleanup or step.began > since
+            if step.began > since:
+                step.is_past = True
+                self.past.add(step.key)
         return [step.key for step in cut]
 
     def _drop_questions(self, key: str) -> None:
@@ -340,7 +353,7 @@ class History:
     ) -> None:
         key = cast(ev.ModelCompleted, data).key
         step = self._steps.get(key)
-        if step is None or (step.is_cleanup and step.status == "open"):
+        if step is None or (step.is_past and step.status == "open"):
             step = self._steps[key] = Recorded(
                 key=key,
                 kind=outcome[0],
@@ -375,7 +388,7 @@ class History:
         if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
             tool.untouched = "asked" if data.before_acting else ""
         before = self._steps.get(key)
-        first = None if before is None or before.is_cleanup else before
+        first = None if before is None or before.is_past else before
         self._steps[key] = Recorded(
             key=key,
             kind=kind,
@@ -410,9 +423,9 @@ class History:
 
 def belongs_elsewhere(step: Recorded) -> bool:
     """Return True if no code asks for a step by itself: a tool's questions come with its call, an undoing
-    with the plan that it belongs to; or if it cleaned up behind a failure that is past.
+    with the plan that it belongs to; or if it lies on a path that is past.
     """
-    if step.is_cleanup:
+    if step.is_past:
         return True
     if step.kind == "approval":
         return "/ask/" in step.key or step.key.endswith("/approval")

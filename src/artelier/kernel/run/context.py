@@ -421,6 +421,8 @@ class RunCore(ToolBounds):
         if self.history.at_end:
             return None
         found = await self.history.find(key)
+        if found is not None and found.is_past and found.status == "failed":
+            raise self.mismatch(key, "outcome", expected="a step on a path that is past", got="another one")
         if found is not None and found.kind != kind:
             raise self.mismatch(key, "kind", expected=f"a {found.kind} step", got=f"a {kind} step")
         if found is not None:

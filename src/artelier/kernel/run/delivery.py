@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Protocol
 from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import GAP, TIMEOUT, History, Recorded
-from artelier.kernel.run.pending_steps import AtWork, Effects, StreamReading, scopes
+from artelier.kernel.run.pending_steps import AtWork, Effects, StreamReading, note_step, scopes
 from artelier.kernel.run.status import RunStatus, StatusMachine
 from artelier.kernel.run.writer import Actor
 from artelier.log import EventData
@@ -276,7 +276,7 @@ class Delivery:
         step.is_settled = True
         self._note_arrival(step)
         self._noted.pop(step.key, None)
-        if len(self.steps) > 1 or self.core.history.asking:
+        if len(self.steps) > 1 or self.core.history.asking or self.core.history.past:
             self._hold_back()
         self._announce()
 
@@ -495,7 +495,7 @@ class Delivery:
         if step.is_settled:
             return
         step.is_settled = True
-        if self.is_ordered and len(self.steps) > 1:
+        if self.is_ordered and (len(self.steps) > 1 or self.core.history.past):
             self._hold_back()  # the code reacts to this too
         core = self.core
         if isinstance(step.outcome, ev.Cut):
@@ -560,8 +560,7 @@ class Delivery:
 
     def take_down(self) -> None:
         """Record every cancellation as the outcome of its step."""
-        core, pending = self.core, self.pending
-        self.pending = []
+        core, pending, self.pending = self.core, self.pending, []
         for one in pending:
             if core.actor is None:
                 return
@@ -690,6 +689,7 @@ class at_step:
                 if isinstance(error, RunSuspended):
                     await delivery.wait_suspended(step, error)
                 await delivery.turn(step)
+                note_step(error, delivery.core.run_id, step)
             elif isinstance(error, asyncio.CancelledError):
                 delivery.note_cancelled(step)
         except asyncio.CancelledError:

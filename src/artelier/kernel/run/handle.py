@@ -13,17 +13,16 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from artelier.artifacts.media.inspection import KeptMedium, inspect_medium, keep_medium
-from artelier.errors import Conflict, Flow, InvalidRequest, ReplayMismatch, StoreUnavailable
+from artelier.errors import Conflict, Flow, InvalidRequest, StoreUnavailable
 from artelier.kernel import events as ev
 from artelier.kernel.history import drift
-from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encode_json
 from artelier.kernel.prompt.renderer import Messages, continue_conversation
 from artelier.kernel.run import waits
 from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step
-from artelier.kernel.run.pending_steps import OutOfTime
+from artelier.kernel.run.pending_steps import OutOfTime, ask_apart
 from artelier.kernel.run.status import Approval, CompensationResult, ModelResult, ToolResult
 from artelier.kernel.run.waits import RunTimeout, first_of
 from artelier.kernel.steps import model_step
@@ -224,14 +223,10 @@ class Run:
             core.pii.check_name(name)
         with self._branch():
             async with at_step(core, key, "compute") as step:
-                step.name, full = name, step.key
-                try:
-                    return await self._compute(full, name, function, args)
-                except ReplayMismatch as mismatch:
-                    if mismatch.facts.get("key") != full:
-                        raise  # it is the function's
-                    await go_on_in_fork(core, mismatch)
-                    return await self._compute(full, name, function, args)
+                step.name = name
+                return await ask_apart(
+                    core, step, lambda at: self._compute(at, name, function, args), runs_code=True
+                )
 
     async def _compute(
         self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]
@@ -404,12 +399,9 @@ class Run:
         core = self._core
         with self._branch():
             async with at_step(core, key, "approval") as step:
-                full = step.key
-                try:
-                    return await waits.approve(core, question, details, key=full, expires_s=expires_s)
-                except ReplayMismatch as mismatch:
-                    await go_on_in_fork(core, mismatch)
-                    return await waits.approve(core, question, details, key=full, expires_s=expires_s)
+                return await ask_apart(
+                    core, step, lambda at: waits.approve(core, question, details, key=at, expires_s=expires_s)
+                )
 
     async def sleep(self, seconds: float, *, key: str | None = None) -> None:
         """Wait durably: after a restart only what is left of the time."""
@@ -428,11 +420,9 @@ class Run:
             if core.pii is not None:
                 core.pii.check_name(name)
             async with at_step(core, key, "wait") as step:
-                try:
-                    return await waits.wait(core, key=step.key, name=name, seconds=seconds)
-                except ReplayMismatch as mismatch:
-                    await go_on_in_fork(core, mismatch)
-                    return await waits.wait(core, key=step.key, name=name, seconds=seconds)
+                return await ask_apart(
+                    core, step, lambda at: waits.wait(core, key=at, name=name, seconds=seconds)
+                )
 
     async def notes(self, *, key: str | None = None) -> list[str]:
         """Notes that people injected since the last call, oldest first; journaled.
@@ -441,19 +431,22 @@ class Run:
         """
         return await self._take_notes(key)
 
-    async def notes_anew(self, key: str) -> list[str]:
+    async def notes_anew(self, key: str, *, at_once: int | None = None) -> list[str]:
         """Return the notes of `notes` for a cycle that is asked for anew where it came to nothing: those that
         came since its first try, too, under keys of their own (`KEY-2` and so on); journaled.
+
+        `at_once`: how many stand under one key. Of more, which earlier versions recorded, they showed the
+        newest.
         """
         texts = list[str]()
         for number in count(1):
-            taken = await self._take_notes(notes_key(key, number))
+            taken = await self._take_notes(notes_key(key, number), at_once=at_once)
             if not taken:
                 break
-            texts += taken
+            texts += taken[-(at_once or len(taken)) :]
         return texts
 
-    async def _take_notes(self, key: str | None) -> list[str]:
+    async def _take_notes(self, key: str | None, *, at_once: int | None = None) -> list[str]:
         core = self._core
         with self._branch():
             async with at_step(core, key, "compute") as step:
@@ -468,7 +461,7 @@ class Run:
                 if has_gone_on or core.history.is_bound(parent):
                     return []  # the code has gone on without them: they are for the next call
                 await core.boundary()
-                taken, core.notes = core.notes, []
+                taken, core.notes = core.notes[:at_once], core.notes[at_once or len(core.notes) :]
                 texts = [await core.told_json(ref) for _, ref in taken]
                 ref, blobs = core.keep_json(texts)
                 took, beside = taken[-1][0] if taken else 0, core.delivery.is_beside(full)

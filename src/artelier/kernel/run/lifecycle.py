@@ -51,6 +51,7 @@ from artelier.kernel.queries.steps import signals_of
 from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
 from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, park_stalled, with_stall_count
 from artelier.kernel.run.handle import Run
+from artelier.kernel.run.pending_steps import steps_of
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.status import FINAL, CompensationResult, RunStatus
 from artelier.kernel.run.writer import Actor
@@ -638,7 +639,8 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
     core.lifecycle.become(RunStatus.FAILED)
     reason = "child_cancelled" if isinstance(error, RunStopped) else code_of(error)
     message, blobs = core.keep_json(words(error))
-    return ev.RunFailed(reason=reason, message=message), blobs
+    steps = steps_of(error, core.run_id) if core.delivery.is_ordered else ()
+    return ev.RunFailed(reason=reason, message=message, steps=steps), blobs
 
 
 async def _prepare_settings(core: RunCore, opening: Opening, blobs: list[Blob]) -> object:

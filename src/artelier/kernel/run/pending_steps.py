@@ -10,16 +10,17 @@ A run's calls inside a model or a tool: what cuts them, and the drain before a p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from artelier.clock import Clock
-from artelier.errors import RunSuspended
-from artelier.kernel.history.step_history import Recorded
+from artelier.errors import ReplayMismatch, RunSuspended
+from artelier.kernel.history.step_history import History, Recorded
+from artelier.kernel.steps.step_keys import next_key
 from artelier.log import Blob, BlobRef, EventData
 
 
@@ -93,6 +94,83 @@ class AtWork:
 
 
 T = TypeVar("T")
+
+
+class ReplayedRun(Protocol):
+    """A run whose code asks again for what was recorded."""
+
+    fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None
+
+    @property
+    def history(self) -> History: ...
+
+    @property
+    def delivery(self) -> StepOrder: ...
+
+
+async def ask_apart(
+    run: ReplayedRun, step: AtWork, ask: Callable[[str], Awaitable[T]], *, runs_code: bool = False
+) -> T:
+    """Ask for a step under its key; where code asks for something else than was recorded, for a new one.
+
+    That has a key of its own beside a step on a path that is past; else the run becomes a fork of itself.
+    `runs_code`: a mismatch may be that of a function which the step calls.
+    Errors: those of `ask`; its mismatch, if neither may be.
+    """
+    while True:
+        try:
+            return await ask(step.key)
+        except ReplayMismatch as mismatch:
+            is_own = mismatch.facts.get("key") == step.key
+            if is_own and step.key in run.history.past:
+                _rename(run, step, next_key(step.key))
+            elif run.fork_off is None or (runs_code and not is_own):
+                raise
+            else:
+                await run.fork_off(mismatch)
+                return await ask(step.key)
+
+
+def _rename(run: ReplayedRun, step: AtWork, key: str) -> None:
+    steps = run.delivery.steps
+    del steps[step.key]
+    run.history.asking.pop(step.key, None)
+    step.key, step.recorded = key, None
+    steps[key] = step
+
+
+_STEPS = "_artelier_steps"
+STEPS_MAX = 100
+"""Steps that the failure of a run names (guess)."""
+
+
+def note_step(error: Exception, run_id: str, step: AtWork) -> None:
+    """Note on an error that a step has ended with it: it may be what the run ends with."""
+    if step.kind:  # else it is made of other steps
+        with suppress(AttributeError):  # of a class of somebody else's, without room for it
+            setattr(error, _STEPS, (run_id, (*_noted(error, run_id), step.key)[-STEPS_MAX:]))
+
+
+def _noted(error: BaseException, run_id: str) -> tuple[str, ...]:
+    run, keys = cast("tuple[str, tuple[str, ...]]", getattr(error, _STEPS, ("", ())))
+    return keys if run == run_id else ()
+
+
+def steps_of(error: BaseException, run_id: str) -> tuple[str, ...]:
+    """Return the steps of a run whose error an error is, holds (as a group) or comes from."""
+    found, left, seen = dict[str, None](), [error], set[int]()
+    while left and len(found) < STEPS_MAX:
+        one = left.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if noted := _noted(one, run_id):  # what it was raised in the handling of was handled
+            found.update(dict.fromkeys(noted))
+        elif isinstance(one, BaseExceptionGroup):
+            left += cast(BaseExceptionGroup[BaseException], one).exceptions
+        elif (before := one.__cause__ or one.__context__) is not None:
+            left.append(before)
+    return tuple(found)
 
 
 class SuspendableRun(Protocol):

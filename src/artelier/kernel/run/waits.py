@@ -16,7 +16,7 @@ from artelier.kernel.history.step_history import FIRST, TIMEOUT, Recorded
 from artelier.kernel.queries.steps import is_waiting
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
-from artelier.kernel.run.pending_steps import AtWork, scopes
+from artelier.kernel.run.pending_steps import AtWork, ask_apart, scopes
 from artelier.kernel.run.status import Approval, RunStatus
 from artelier.kernel.steps.failures import BREAKING_OFF
 
@@ -108,7 +108,7 @@ def _same_question(core: RunCore, recorded: Recorded, question: str, *, exact: b
         return recorded
     if recorded.inherited:
         return None
-    if exact or core.replay != "allow_prompt_drift":
+    if exact or recorded.must_match(core.replay):
         raise core.mismatch(recorded.key, "question")
     if core.actor is not None:
         core.actor.note(ev.PromptDrifted(key=recorded.key, section="question"))
@@ -226,7 +226,7 @@ class RunTimeout:
         core = self._core
         with self._branch():
             async with at_step(core, self._key, "compute") as step:
-                until_us, began = await self._begin(step)
+                until_us, began = await ask_apart(core, step, lambda key: self._begin(step, key))
                 self._end = f"{step.key}.{TIMEOUT}"
         found = None
         if not core.history.at_end and await core.history.knows(self._end):
@@ -242,11 +242,13 @@ class RunTimeout:
         self._watch = asyncio.ensure_future(self._watch_deadline(scope, until_us))
         return self
 
-    async def _begin(self, step: AtWork) -> tuple[int, int]:
+    async def _begin(self, step: AtWork, key: str) -> tuple[int, int]:
         """Return when the time is up, and the position of the beginning in the history."""
-        core, key = self._core, step.key
+        core = self._core
         step.name = TIMEOUT
         recorded = await core.find_recorded(key, "compute")
+        if recorded is not None and recorded.is_past:
+            raise core.mismatch(key, "time", expected="a time that has passed", got="one that begins")
         if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
             if recorded.outcome.name != TIMEOUT:
                 raise core.mismatch(key, "name", expected=recorded.outcome.name, got=TIMEOUT)
@@ -304,12 +306,7 @@ async def first_of(
     that of the first; `RunSuspended` as long as nobody knows what a side effect of the rest did.
     """
     async with at_step(core, key, "") as step:
-        recorded = await core.find_recorded(step.key, "compute")
-        winner: int | None = None
-        if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
-            if recorded.outcome.name != FIRST:
-                raise core.mismatch(step.key, "name", expected=recorded.outcome.name, got=FIRST)
-            winner = await core.load_json(recorded.outcome.result)
+        recorded, winner = await ask_apart(core, step, lambda key: _recorded_winner(core, key))
         work = tasks(step.key)
         try:
             if winner is None:
@@ -327,6 +324,15 @@ async def first_of(
             first = ev.StepCompleted(key=step.key, name=FIRST, result=ref, beside=beside)
             core.writer.note(first, [blob])
         return winner, work[winner].result()
+
+
+async def _recorded_winner(core: RunCore, key: str) -> tuple[Recorded | None, int | None]:
+    recorded = await core.find_recorded(key, "compute")
+    if recorded is None or not isinstance(recorded.outcome, ev.StepCompleted):
+        return recorded, None
+    if recorded.outcome.name != FIRST:
+        raise core.mismatch(key, "name", expected=recorded.outcome.name, got=FIRST)
+    return recorded, await core.load_json(recorded.outcome.result)
 
 
 async def _winner(core: RunCore, work: Sequence[asyncio.Task[Any]]) -> int:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid, ReplayMismatch
+from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid
 from artelier.kernel import events as ev
 from artelier.kernel.budget import (
     MediaSize,
@@ -28,7 +28,7 @@ from artelier.kernel.budget import (
     source_for,
     take_turn,
 )
-from artelier.kernel.history.drift import go_on_in_fork, untake
+from artelier.kernel.history.drift import untake
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.manifest import (
@@ -56,7 +56,7 @@ from artelier.kernel.prompt.renderer import (
 from artelier.kernel.prompt.request import MeasuredRequest, Shape, is_same_request, joined_tag, with_joined
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
-from artelier.kernel.run.pending_steps import AtWork
+from artelier.kernel.run.pending_steps import AtWork, ask_apart
 from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.call_media import CallMedia, prepare_media
 from artelier.kernel.steps.failures import raise_recorded
@@ -92,7 +92,7 @@ from artelier.tokens.model_info import Window, canonical_name
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:
     """Errors: see `Run.step_model`."""
     async with at_step(core, key, "model") as step:
-        ready = await _ready(core, call, step.key)
+        ready = await _ready(core, call, step)
         return ready if isinstance(ready, ModelResult) else await call_until_reply(core, ready)
 
 
@@ -105,7 +105,7 @@ async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> Model
 async def stream_step(core: RunCore, call: ModelCall, step: AtWork) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas as they come, then the result. A stream that a command cuts keeps what came, with its cost."""
     try:
-        ready = await _ready(core, call, step.key)
+        ready = await _ready(core, call, step)
     except _StreamCut as cut:
         async for piece in _pieces_again(core, cut.recorded, step):
             yield piece
@@ -149,12 +149,8 @@ async def _pieces_again(
     await core.delivery.until_cancelled(recorded)
 
 
-async def _ready(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
-    try:
-        return await _prepare(core, call, key)
-    except ReplayMismatch as mismatch:
-        await go_on_in_fork(core, mismatch)
-        return await _prepare(core, call, key)
+async def _ready(core: RunCore, call: ModelCall, step: AtWork) -> Ready | ModelResult:
+    return await ask_apart(core, step, lambda key: _prepare(core, call, key))
 
 
 async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
@@ -426,7 +422,7 @@ async def _compare(core: RunCore, recorded: Recorded, assembled: Assembled, call
     old = await renderer.render_event(context)
     if asked == name:
         section = await _first_difference(renderer, context, old, assembled)
-    if not recorded.inherited and core.replay != "allow_prompt_drift":
+    if recorded.must_match(core.replay):
         untake(core)
         raise core.mismatch(recorded.key, section)
     if not recorded.inherited and core.actor is not None:

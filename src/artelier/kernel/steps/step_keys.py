@@ -141,6 +141,12 @@ def notes_key(key: str, number: int) -> str:
     return key if number == 1 else f"{key}-{number}"
 
 
+def next_key(key: str) -> str:
+    """Return the key of what code asks for instead of a step on a path that is past: `KEY~2` and so on."""
+    before, mark, number = key.rpartition("~")
+    return f"{before}~{int(number) + 1}" if mark and number.isdecimal() else f"{key}~2"
+
+
 def with_call_ids(reply: ModelReply, *, run_id: str, key: str, asked: MeasuredRequest) -> ModelReply:
     """Return the reply with an id of its own for each call.
 

@@ -338,7 +338,7 @@ async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> Tool
 
 def check_arguments(core: RunCore, recorded: Recorded, ask: ToolAsk) -> None:
     """A recorded call must be the one that the code makes now, unless the policy lets it drift."""
-    if recorded.inherited or core.replay == "allow_prompt_drift":
+    if not recorded.must_match(core.replay):
         return
     request, outcome = recorded.request, recorded.outcome
     if isinstance(request, ev.ToolRequested):

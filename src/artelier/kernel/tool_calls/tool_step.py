@@ -21,7 +21,6 @@ from artelier.errors import (
     LeaseLost,
     NotFound,
     NotGranted,
-    ReplayMismatch,
     RunEnded,
     RunStopped,
     RunSuspended,
@@ -30,7 +29,6 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.control_stream import give
-from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.history.fork_effects import acts_outside, stub_result
 from artelier.kernel.history.step_history import Recorded, TakenElsewhere
 from artelier.kernel.pii_scrubber import wants_values
@@ -48,7 +46,7 @@ from artelier.kernel.run.crash_recovery import (
     reconcile,
 )
 from artelier.kernel.run.delivery import at_step
-from artelier.kernel.run.pending_steps import OutOfTime
+from artelier.kernel.run.pending_steps import OutOfTime, ask_apart
 from artelier.kernel.run.status import KERNEL, Approval, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, is_own, words
@@ -83,11 +81,7 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
     async with at_step(core, key, "tool") as step:
         if (name := core.replacement_of(ask.name)) != ask.name:
             ask = replace(ask, name=name)
-        try:
-            return await _step(core, ask, step.key)
-        except ReplayMismatch as mismatch:
-            await go_on_in_fork(core, mismatch)
-            return await _step(core, ask, step.key)
+        return await ask_apart(core, step, lambda key: _step(core, ask, key))
 
 
 async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:

@@ -11,12 +11,14 @@ from artelier.agents.launch import check_goal
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row
+from artelier.kernel.erasure import check_about
 from artelier.kernel.queries.content import blob_json, shown_fields, shown_json
 from artelier.kernel.queries.reports import approvals, family_total
 from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.queries.steps import open_approvals
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import FINAL
+from artelier.kernel.run_limits import check_limits
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
 from artelier.loops.cycle import host_tools
@@ -297,7 +299,8 @@ async def plan_mission(
         params=params,
         attachments=attachments,
     )
-    await check_same(desk, mission, job)  # another server may have begun one of this id meanwhile
+    # Another server may have begun one of this id meanwhile.
+    await check_same(desk, mission, job, limits=limits, subject=subject)
     shown = await mission_object(desk, mission)
     return {
         "mission": mission,
@@ -355,8 +358,10 @@ def mission_job(
     )
 
 
-async def check_same(desk: TenantScope, mission: str, job: MissionJob) -> None:
-    """Errors: `Conflict` if a run has this id and is about something else."""
+async def check_same(
+    desk: TenantScope, mission: str, job: MissionJob, *, limits: Limits | None = None, subject: str = ""
+) -> None:
+    """Errors: `Conflict` if a run has this id and is about something else, or began under other limits."""
     from artelier.tokens import canonical_name
 
     stored = await recorded_job(desk, mission)
@@ -373,6 +378,9 @@ async def check_same(desk: TenantScope, mission: str, job: MissionJob) -> None:
                 got=repr(want)[:200],
                 hint="Give the same one to go on with it, or another id to start anew.",
             )
+    if subject:
+        await check_about(desk.services.store, desk.id, mission, subject)
+    await check_limits(desk.services, desk.id, mission, limits)
 
 
 async def launch_mission(

@@ -39,7 +39,7 @@ from artelier.missions.task import context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE
 from artelier.missions.task.loop_state import LOOP, TaskJob, TaskState, ends_passed, last_iteration
 from artelier.missions.task.task_handle import job_of
-from artelier.missions.task.task_loop import NOTES_MAX
+from artelier.missions.task.task_loop import NOTES_AT_ONCE
 from artelier.missions.task.task_runner import kit, recorded_job
 from artelier.ports.model import ChatMessage
 from artelier.ports.tool import ToolPort
@@ -277,12 +277,19 @@ async def _preview(
         job, task, state, guidance=guided, seen=seen, conversation=conversation
     )
     listed = prompt_sections.listed_tools(job, task, state, guidance=guided, seen=seen)
-    number = state.iteration + 1
+    number, last = state.iteration + 1, last_iteration(state.base, allowed)
+    asked_now = f"c{number}/decision" if comes.iteration > number else None
+    if asked_now is not None and number >= last and await _has_acted(desk, comes, number):
+        raise Conflict(
+            f"task {comes.task!r:.140} has taken its last decision",
+            expected="a task that has another one to take",
+            got=f"iteration {number} of {last}, whose outputs are judged",
+        )
     return PromptPreview(
         agent=comes.agent,
         task=comes.task,
         iteration=number,
-        last_iteration=last_iteration(state.base, allowed),
+        last_iteration=last,
         model=stand.place.changes.get("model") or job.model,
         temperature=guided.temperature,
         budget_tokens=job.prompt_tokens_max,
@@ -291,8 +298,14 @@ async def _preview(
         steering=guided.refs,
         is_begun=comes.is_begun,
         missing=stand.missing,
-        asked_now=f"c{number}/decision" if comes.iteration > number else None,
+        asked_now=asked_now,
     )
+
+
+async def _has_acted(desk: TenantScope, comes: Upcoming, number: int) -> bool:
+    """Return True if what an iteration has decided is done."""
+    assert comes.run is not None
+    return await find_record(desk.services.store, comes.run, f"c{number}/executed") is not None
 
 
 async def _read_context(
@@ -387,14 +400,14 @@ async def _taken_notes(desk: TenantScope, run: int, *, iteration: int) -> list[C
             if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
                 break
             ref = decode_stored(found.outcome.data, type=StepCompleted).result
-            texts += await blob_json(desk.services, desk.id, ref) or []
+            texts += (await blob_json(desk.services, desk.id, ref) or [])[-NOTES_AT_ONCE:]
         said += _notes(texts)
     return said
 
 
 def _notes(texts: list[str]) -> list[ChatMessage]:
-    """Return the notes as the loop shows them: the newest if there are many."""
-    said = [f"{template('note-1')}\n\n{text}" for text in texts[-NOTES_MAX:]]
+    """Return the notes as the loop shows them."""
+    said = [f"{template('note-1')}\n\n{text}" for text in texts]
     return [ChatMessage(role="user", content=text) for text in said]
 
 

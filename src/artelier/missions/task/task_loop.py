@@ -59,8 +59,8 @@ LOOKS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """Calls that show a task its workspace before its first decision, as far as their tools are on."""
 
-NOTES_MAX = 20
-"""Notes of people shown of one iteration; of more, the newest."""
+NOTES_AT_ONCE = 20
+"""Notes of people that are recorded as taken at once. Of more, earlier versions showed the newest alone."""
 
 
 class TaskLoop:
@@ -264,8 +264,8 @@ class TaskLoop:
 
     async def _hear(self, key: str) -> bool:
         """Put unread notes of people into the conversation. True if there are any."""
-        notes = await self.run.notes_anew(key)
-        for note in notes[-NOTES_MAX:]:
+        notes = await self.run.notes_anew(key, at_once=NOTES_AT_ONCE)
+        for note in notes:
             text = f"{template('note-1')}\n\n{note}"
             await self.conversation.add({"role": "user", "content": text})
         return bool(notes)

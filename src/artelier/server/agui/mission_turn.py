@@ -20,6 +20,7 @@ from ag_ui import core as agui
 from artelier.app import TenantKernel
 from artelier.chat.session.settings import check_chat
 from artelier.errors import LeaseHeld
+from artelier.kernel import Limits
 from artelier.kernel.queries.runs import find_run
 from artelier.kernel.run.context import is_final
 from artelier.missions.plan.commands import check_same, mission_job, mission_object
@@ -77,7 +78,7 @@ class MissionThread:
         """Return the frames of the request, once its answers are recorded and the mission is being driven.
 
         Errors: `InvalidRequest`; `NotFound` for an answer to a call that nobody made; `Conflict` for another
-        goal than the thread's.
+        goal or budget than the thread's.
         """
         check_chat(self.asked.thread_id)
         check_mission_id(self.mission)
@@ -108,9 +109,12 @@ class MissionThread:
             on_wait="return",
         )
         key = key_of("mission", desk, self.mission)
-        errand = await send_work(self.errands, key, work, desk, run_id=self.mission)
-        job = mission_job(desk, said.words, model=model, workspace=folder, auto_launch=self.wishes.launch)
-        await check_same(desk, self.mission, job)  # the run may be one that another server has begun
+
+        async def check_begun() -> None:
+            job = mission_job(desk, said.words, model=model, workspace=folder, auto_launch=self.wishes.launch)
+            await check_same(desk, self.mission, job, limits=Limits(usd=self.wishes.budget_usd))
+
+        errand = await send_work(self.errands, key, work, desk, run_id=self.mission, check_begun=check_begun)
         check(self.errands, key, errand)
         return errand
 
@@ -120,7 +124,8 @@ class MissionThread:
         resume = await read_resume(self.desk, self.asked.resume or [], thread=self.mission)
         if last != "tool" and not resume:
             goal = words_of(self.asked)
-            await check_same(self.desk, self.mission, msgspec.structs.replace(job, goal=goal))
+            limits = Limits(usd=self.wishes.budget_usd)
+            await check_same(self.desk, self.mission, msgspec.structs.replace(job, goal=goal), limits=limits)
             return
         answers = answers_of(self.asked, self.mission)  # none, if a resume comes behind the person's words
         waiting = await open_calls(self.desk, [one.run_id for one in answers])

@@ -16,6 +16,7 @@ from fastapi import Query, Request, Response
 from artelier.artifacts.queries import Written, find_written
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
+from artelier.kernel import Limits
 from artelier.missions.membranes import MembraneView
 from artelier.missions.mission_agents import change_membrane
 from artelier.missions.plan.commands import check_same, fresh_mission_id, mission_job, mission_object
@@ -101,9 +102,13 @@ async def plan(
         params=check_params(asked.params.given_fields()),
         attachments=await attachments_of(desk, by, asked.attachments),
     )
-    errand = await send_work(errands, key, work, desk, run_id=mission)
-    job = mission_job(desk, asked.goal, model=model, workspace=folder, auto_launch=False)
-    await check_same(desk, mission, job)  # the run may be one that another server has begun
+
+    async def check_begun() -> None:
+        job = mission_job(desk, asked.goal, model=model, workspace=folder, auto_launch=False)
+        limits = Limits(usd=asked.budget_usd)
+        await check_same(desk, mission, job, limits=limits, subject=asked.subject)
+
+    errand = await send_work(errands, key, work, desk, run_id=mission, check_begun=check_begun)
     if wait:
         await asyncio.wait({errand.task}, timeout=wait)
     check(errands, key, errand)
