@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator, Field
 
 from artelier import Kernel, Policy, Run, ToolContext, tool
 from artelier.errors import Conflict, InvalidArguments, NotFound, RunSuspended, TransientError
@@ -325,3 +326,98 @@ def test_edited_arguments_are_checked_while_the_run_waits_in_this_process(tmp_pa
             assert await result_of(runs) == "b"
 
     play(scenario())
+
+
+def paying(paid: list[tuple[str, object]], kind: Any) -> Any:
+    """A payment whose amount is of some type."""
+
+    async def pay(to: str, amount: Any) -> str:
+        """Pay."""
+        paid.append((to, amount))
+        return to
+
+    pay.__annotations__["amount"] = kind
+    return tool(side_effect=True, risk="high")(pay)
+
+
+async def pay(run: Run) -> Any:
+    return (await run.step_tool("pay", {"to": "ana", "amount": 5}, key="p")).is_error
+
+
+async def asked_again(path: Path, kind: Any, edited: object) -> None:
+    """Have a payment edited so that it does not fit, and its question asked again."""
+
+    async def work() -> None:
+        with open_kernel(path, tools=[paying([], kind)], policy=ASKS) as kernel:
+            assert await drive(kernel.for_tenant(), pay, on_wait="suspend") == "waiting_approval"
+
+    await work()
+    with open_kernel(path, policy=ASKS) as kernel:  # has no tool to check it by
+        await kernel.for_tenant().approve("r", arguments={"to": "eve", "amount": edited})
+    await work()
+
+
+@pytest.mark.parametrize("second", ["deny", "edit", "open"])
+def test_an_edit_that_did_not_fit_is_not_judged_anew_by_a_changed_tool(tmp_path: Path, second: str) -> None:
+    """It was, fitted by then, and was paid: over a person's denial, or in place of what he had decided."""
+    paid: list[tuple[str, object]] = []
+
+    async def scenario() -> None:
+        await asked_again(tmp_path, int, "1000x")
+        with open_kernel(tmp_path, tools=[paying(paid, int | str)], policy=ASKS) as kernel:
+            runs = kernel.for_tenant()
+            if second == "deny":
+                await runs.approve("r", deny=True)
+            elif second == "edit":
+                await runs.approve("r", arguments={"to": "bob", "amount": 1})
+
+            status = await drive(runs, pay, on_wait="suspend")
+
+            assert status == ("waiting_approval" if second == "open" else "completed")
+            assert [asked["step"] for asked in await runs.approvals("r")] == ["p/edit-2/approval"][
+                : second == "open"
+            ]
+            if second != "open":
+                replay = await runs.replay("r", pay)
+                assert (replay.status, replay.result) == ("completed", second == "deny")
+
+    play(scenario())
+    assert paid == ([("bob", 1)] if second == "edit" else [])
+
+
+def test_a_question_that_was_asked_again_stands_when_the_tool_says_otherwise_why(tmp_path: Path) -> None:
+    """The run failed for good: the question named the bound of then."""
+    paid: list[tuple[str, object]] = []
+
+    async def scenario() -> None:
+        await asked_again(tmp_path, Annotated[int, Field(le=10)], 500)
+        with open_kernel(tmp_path, tools=[paying(paid, Annotated[int, Field(le=20)])], policy=ASKS) as kernel:
+            await kernel.for_tenant().approve("r", arguments={"to": "bob", "amount": 15})
+            assert await drive(kernel.for_tenant(), pay, on_wait="suspend") == "completed"
+
+    play(scenario())
+    assert paid == [("bob", 15)]
+
+
+def test_an_edit_that_the_check_of_a_tool_stumbles_over_does_not_fit(tmp_path: Path) -> None:
+    """The run failed with what the check had raised, at every retry; and the person was told nothing."""
+    paid: list[tuple[str, object]] = []
+
+    def known(currency: str) -> str:
+        return {"EUR": "euro"}[currency]
+
+    async def scenario() -> None:
+        checked = Annotated[int | str, AfterValidator(lambda amount: known("EUR" if amount == 5 else amount))]
+        await asked_again(tmp_path, checked, "USD")
+        with open_kernel(tmp_path, tools=[paying(paid, checked)], policy=ASKS) as kernel:
+            runs = kernel.for_tenant()
+            (asked,) = await runs.approvals("r")
+            assert "KeyError: 'USD'" in asked["details"]["why"]
+            with pytest.raises(InvalidArguments, match="KeyError: 'GBP'") as refused:
+                await runs.approve("r", arguments={"to": "eve", "amount": "GBP"})
+            assert "still open" in str(refused.value)
+            await runs.approve("r")
+            assert await drive(runs, pay, on_wait="suspend") == "completed"
+
+    play(scenario())
+    assert paid == [("ana", "euro")]

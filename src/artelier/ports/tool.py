@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from artelier.errors import Exhausted, InvalidRequest, ToolFailed
+from artelier.errors import ArtelierError, Exhausted, InvalidArguments, InvalidRequest, ToolFailed
 from artelier.ports.model import ToolSchema
 
 Risk = Literal["low", "medium", "high"]
@@ -228,3 +228,20 @@ class PerCallTool(Protocol):
 def for_call(tool: ToolPort, arguments: Mapping[str, Any]) -> ToolPort:
     """The tool as it is for one call."""
     return tool.for_call(arguments) if isinstance(tool, PerCallTool) else tool
+
+
+def fit_arguments(tool: ToolPort, arguments: object) -> dict[str, Any]:
+    """Return the arguments that a tool has checked.
+
+    Errors: those of `validate`; `InvalidArguments` too for whatever else a check of the tool's own raises.
+    """
+    try:
+        return tool.validate(arguments)
+    except ArtelierError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()
+        raise InvalidArguments(
+            f"arguments of `{tool.name}` do not pass its check: {said[:1_000]}",
+            expected="arguments that the tool can check",
+        ) from error

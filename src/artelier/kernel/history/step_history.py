@@ -7,6 +7,7 @@ that resuming costs the same at any age.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -88,6 +89,16 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A question that was asked again about a call: the answers before it have decided nothing."""
+
+    number: int
+    """Which question about the call it is; 2 for the first that was asked again."""
+    question: BlobRef
+    inherited: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of history: a stream from `after` (exclusive) up to `upto` (inclusive)."""
 
@@ -117,6 +128,8 @@ class History:
         self._resumed_us = 0
         self._last_cut: list[str] = []
         """Steps that the code has cancelled, and after which it has asked for nothing."""
+        self.edits: dict[str, Edit] = {}
+        """The newest question about each call whose edited arguments did not fit."""
         self._stands = 0
         """Position of the last request or outcome that is neither a failure nor a cancellation."""
 
@@ -374,6 +387,8 @@ class History:
         key = cast(ev.ModelRequested, data).key
         if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
             tool.untouched = "asked" if data.before_acting else ""
+        if isinstance(data, ev.ApprovalRequested) and (edit := _EDIT.fullmatch(key)) is not None:
+            self.edits[edit[1]] = Edit(int(edit[2]), data.question, inherited)
         before = self._steps.get(key)
         first = None if before is None or before.is_cleanup else before
         self._steps[key] = Recorded(
@@ -425,6 +440,14 @@ def belongs_elsewhere(step: Recorded) -> bool:
 def question_key(key: str, number: int) -> str:
     """Key of the question number so-and-so that a tool step asks a person."""
     return f"{key}/ask/{number}"
+
+
+def approval_key(key: str, number: int) -> str:
+    """Key of the question number so-and-so about a call: edited arguments that do not fit lead to another."""
+    return f"{key}/approval" if number == 1 else f"{key}/edit-{number}/approval"
+
+
+_EDIT = re.compile(r"(.+)/edit-([0-9]+)/approval")
 
 
 def _owner(before: Recorded | None) -> str:

@@ -32,7 +32,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.control_stream import give
 from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.history.fork_effects import acts_outside, stub_result
-from artelier.kernel.history.step_history import Recorded, TakenElsewhere
+from artelier.kernel.history.step_history import Recorded, TakenElsewhere, approval_key
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
@@ -70,7 +70,7 @@ from artelier.kernel.tool_calls.tool_outcome import (
 )
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef, EventData
-from artelier.ports.tool import ToolPort, for_call, unsure
+from artelier.ports.tool import ToolPort, fit_arguments, for_call, unsure
 
 _logger = logging.getLogger("artelier.kernel")
 
@@ -319,11 +319,9 @@ def _check(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort
             expected="JSON data, with numbers that are finite",
         ) from None
     if core.pii is not None and wants_values(grant):
-        return _fit_arguments(tool, tool.validate(core.pii.restore(ask.arguments)))
-    return _fit_arguments(tool, tool.validate(ask.arguments))
-
-
-def _fit_arguments(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort, dict[str, Any]]:
+        arguments = fit_arguments(tool, core.pii.restore(ask.arguments))
+    else:
+        arguments = fit_arguments(tool, ask.arguments)
     return for_call(tool, arguments), arguments
 
 
@@ -333,7 +331,8 @@ async def _ask_approval(
     """Return a person's answer where the policy, the run's loop or a fork asks for one, and where the log has
     asked: a process of another policy answers for nobody. None elsewhere.
 
-    Edited arguments that do not fit the tool are no answer: the person is asked again, and told why.
+    Edited arguments that do not fit the tool are no answer: the person is asked again, and told why. What the
+    log says of that holds, whatever has become of the tool since: the newest question decides.
     """
     threshold = core.approve_risk
     is_asked = is_held or (threshold is not None and RISKS[tool.risk] >= RISKS[threshold])
@@ -343,8 +342,14 @@ async def _ask_approval(
     details = {"tool": tool.name, "arguments": ask.arguments}
     if is_held:  # the fork's name makes it a question that no answer to the origin settles
         details |= {"fork": core.run_id, "why": "no equal call of the origin is left"}
-    for number in count(1):
-        question = f"{key}/approval" if number == 1 else f"{key}/edit-{number}/approval"
+    first, edit = 1, core.history.edits.get(key)
+    if edit is not None and not (is_held and edit.inherited):
+        first = edit.number
+        details |= {"why": (await core.load_json(edit.question))["details"]["why"]}
+        for past in range(1, first):
+            await core.history.find(approval_key(key, past))
+    for number in count(first):
+        question = approval_key(key, number)
         answer = await approve(core, f"{what} {tool.name}", details, key=question, exact=True)
         if answer.decision != "edit" or not (misfit := _misfit(core, ask, tool, answer.arguments)):
             return answer
