@@ -421,3 +421,236 @@ def test_an_edit_that_the_check_of_a_tool_stumbles_over_does_not_fit(tmp_path: P
 
     play(scenario())
     assert paid == [("ana", "euro")]
+
+
+@tool(side_effect=True)
+async def gather(ctx: ToolContext) -> list[str]:
+    """Ask two people side by side, then act."""
+    answers = await asyncio.gather(*(ctx.ask(who, before_acting=True) for who in ("ann", "bob")))
+    ACTED.append(ctx.idempotency_key)
+    return [answer.decision for answer in answers]
+
+
+@tool(side_effect=True)
+async def split(ctx: ToolContext) -> list[str]:
+    """Ask two people side by side, and act for each as soon as he has answered."""
+
+    async def act(who: str) -> str:
+        answer = await ctx.ask(who, before_acting=True)
+        ACTED.append(f"{ctx.idempotency_key} {who}")
+        return answer.decision
+
+    return list(await asyncio.gather(act("ann"), act("bob")))
+
+
+ACTED: list[str] = []
+
+
+@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("name", ["gather", "split"])
+def test_a_call_that_asks_side_by_side_acts_once_all_that_nobody_heard_is_answered(
+    tmp_path: Path, name: str, first: int
+) -> None:
+    """A drive heard one answer and left at the other question: what the call had done was unknown."""
+
+    async def code(run: Run) -> Any:
+        return (await run.step_tool(name, key="c")).value
+
+    async def work() -> str:
+        with open_kernel(tmp_path, tools=[gather, split]) as kernel:
+            return await drive(kernel.for_tenant(), code, on_wait="suspend")
+
+    async def scenario() -> None:
+        ACTED.clear()
+        assert await work() == "waiting_approval"
+        for number in (first, 3 - first):
+            with open_kernel(tmp_path) as kernel:
+                await kernel.for_tenant().approve("r", step=f"c/ask/{number}", deny=number == 2)
+            if number == first:
+                assert await work() == "waiting_approval"
+                assert ACTED == [], "a drive that may leave it in the other question must not have it act"
+        assert await work() == "completed"
+        with open_kernel(tmp_path, tools=[gather, split]) as kernel:
+            assert await result_of(kernel.for_tenant()) == ["approve", "deny"]
+            assert (await kernel.for_tenant().replay("r", code)).status == "completed"
+        assert len(ACTED) == len(set(ACTED)) == (1 if name == "gather" else 2)
+
+    play(scenario())
+
+
+def test_a_call_that_has_heard_one_of_two_answers_is_not_entered_again(tmp_path: Path) -> None:
+    """It was, after a stop: the other question was open, and it had acted behind the first."""
+
+    async def code(run: Run) -> Any:
+        return (await run.step_tool("split", key="c")).value
+
+    async def scenario() -> None:
+        ACTED.clear()
+        with open_kernel(tmp_path, tools=[split]) as kernel:
+            runs = kernel.for_tenant()
+            driven = asyncio.ensure_future(drive(runs, code))
+            await has_status(runs, "waiting_approval")
+            await runs.approve("r", step="c/ask/1")
+            while not ACTED:
+                await asyncio.sleep(0.001)
+            await runs.stop("r")
+            await runs.resume("r")
+            assert await driven == "unknown_outcome"
+        assert ACTED == ["default/r:c ann"]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("answered", ["a", "b", "ab"])
+@pytest.mark.parametrize("end", ["suspended", "interrupted"])
+def test_every_answer_that_a_drive_did_not_hear_is_heard_by_the_next_one(
+    tmp_path: Path, end: str, answered: str
+) -> None:
+    """Of calls side by side the log named one: another call, or that of a drive that was interrupted, was
+    taken for one that may have acted."""
+    done: list[str] = []
+    left = list(answered)
+
+    @tool(side_effect=True)
+    async def leaving(ctx: ToolContext, key: str) -> str:
+        """Leave the question, and have questions answered on the way out."""
+        try:
+            await ctx.ask(key, before_acting=True)
+        except (RunSuspended, asyncio.CancelledError):
+            while left:
+                await kernel.for_tenant().approve("r", step=f"{left.pop()}/ask/1")
+            raise
+        done.append(ctx.idempotency_key)
+        return key
+
+    async def code(run: Run) -> Any:
+        calls = [run.step_tool("leaving", {"key": key}, key=key) for key in "ab"]
+        return [result.value for result in await asyncio.gather(*calls, return_exceptions=True)]  # type: ignore[union-attr]
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[leaving]) as opened:
+            nonlocal kernel
+            kernel = opened
+            runs = opened.for_tenant()
+            waits = {"on_wait": "suspend"} if end == "suspended" else {}
+            driven = asyncio.ensure_future(drive(runs, code, **waits))
+            if end == "interrupted":
+                await has_status(runs, "waiting_approval")
+                while len(await runs.approvals("r")) < 2:
+                    await asyncio.sleep(0.001)
+                driven.cancel()
+            await asyncio.wait([driven])
+            assert done == []
+            assert (await kinds(opened)).count("approval.given") == len(answered)
+            while await drive(runs, code, on_wait="suspend") == "waiting_approval":
+                for asked in await runs.approvals("r"):
+                    await runs.approve("r", step=asked["step"])
+            assert await result_of(runs) == ["a", "b"]
+        assert sorted(done) == ["default/r:a", "default/r:b"]
+
+    kernel: Any = None
+    play(scenario())
+
+
+def asking_once(world: World) -> Any:
+    @tool(side_effect=True)
+    async def send(ctx: ToolContext) -> str:
+        """Ask, then send."""
+        answer = await ctx.ask("may I", before_acting=True)
+        world.done.append(ctx.idempotency_key)
+        return answer.decision
+
+    return send
+
+
+async def send_after(run: Run) -> Any:
+    await run.step("look", lambda: "here")
+    return await send(run)
+
+
+async def send_after_another(run: Run) -> Any:
+    await run.step("see", lambda: "there", key="1")
+    return await send(run)
+
+
+@pytest.mark.parametrize("effects", ["live", "recorded", "stub"])
+def test_a_fork_asks_what_a_call_of_its_origin_was_left_in(tmp_path: Path, effects: Any) -> None:
+    """It took it for a call that may have acted. The fork's call is its own: its origin may still act."""
+
+    async def scenario() -> None:
+        world = World()
+        with open_kernel(tmp_path, tools=[asking_once(world)]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, send_after, on_wait="suspend") == "waiting_approval"
+            fork = await runs.fork("r", effects=effects)
+            asked: list[str] = []
+
+            while await drive(runs, send_after, fork, on_wait="suspend") == "waiting_approval":
+                for one in await runs.approvals(fork):
+                    asked.append(one["step"])
+                    await runs.approve(fork, step=one["step"])
+
+            assert asked == {"live": ["c/ask/1"], "recorded": ["c/approval", "c/ask/1"], "stub": []}[effects]
+            assert (await runs.show(fork))["status"] == "completed"
+            assert world.done == ([] if effects == "stub" else [f"default/{fork}:c"])
+            await runs.approve("r")
+            assert await drive(runs, send_after, on_wait="suspend") == "completed"
+            assert world.done[-1] == "default/r:c"
+            for name in ("r", fork):
+                assert (await runs.replay(name, send_after)).status == "completed"
+
+    play(scenario())
+
+
+def test_code_that_has_changed_leaves_a_call_behind_that_was_left_in_its_question(tmp_path: Path) -> None:
+    """The run said at every drive that it was unknown what the call had done, and nobody was asked."""
+
+    async def scenario() -> None:
+        world = World()
+        with open_kernel(tmp_path, tools=[asking_once(world)]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, send_after, on_wait="suspend") == "waiting_approval"
+
+            drifted = await drive(runs, send_after_another, on_wait="suspend", replay="fork_on_drift")
+
+            assert (drifted, world.done) == ("waiting_approval", [])
+            await runs.approve("r.drift-1")
+            assert await drive(runs, send_after_another, "r.drift-1", on_wait="suspend") == "completed"
+        assert world.done == ["default/r.drift-1:c"]
+
+    play(scenario())
+
+
+def test_a_call_that_is_interrupted_before_it_asks_again_has_not_heard_the_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        done: list[str] = []
+        entered: list[asyncio.Event] = []
+
+        @tool(side_effect=True)
+        async def slow(ctx: ToolContext) -> str:
+            """Take its time before it asks, when it is entered again."""
+            entered.append(asyncio.Event())
+            if len(entered) == 2:
+                await entered[0].wait()
+            answer = await ctx.ask("may I", before_acting=True)
+            done.append(ctx.idempotency_key)
+            return answer.decision
+
+        async def code(run: Run) -> Any:
+            return (await run.step_tool("slow", key="c")).value
+
+        with open_kernel(tmp_path, tools=[slow]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code, on_wait="suspend") == "waiting_approval"
+            await runs.approve("r")
+            driven = asyncio.ensure_future(drive(runs, code))
+            while len(entered) < 2:
+                await asyncio.sleep(0.001)
+            driven.cancel()
+            await asyncio.wait([driven])
+            assert done == []
+
+            assert await drive(runs, code) == "completed"
+        assert done == ["default/r:c"]
+
+    play(scenario())

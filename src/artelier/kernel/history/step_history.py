@@ -20,6 +20,7 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_below
 from artelier.kernel.steps.step_keys import beside, bounded_id
 from artelier.kernel.tool_calls.dispatches import ProcessId
+from artelier.kernel.tool_calls.tool_questions import ToolQuestions
 from artelier.log import BlobRef, Event, EventData, Store, Stream, Tx
 from artelier.log.queries import events_since, newest_position
 
@@ -70,9 +71,6 @@ class Recorded:
     began_us: int = 0
     resumed_us: int = 0
     """When the drive had begun in which it began; 0 for the first one."""
-    untouched: str = ""
-    """`asked` or `answered` if a tool waits for a person and has done nothing yet: while nobody answers,
-    and after an answer that came when nobody drove the run, it can be entered again."""
     process: ProcessId = ()
     """The process that entered a side effect last; empty if nobody recorded it."""
     redispatched: int = 0
@@ -128,6 +126,8 @@ class History:
         self._resumed_us = 0
         self._last_cut: list[str] = []
         """Steps that the code has cancelled, and after which it has asked for nothing."""
+        self.questions = ToolQuestions()
+        """The questions of tools, here and in this drive."""
         self.edits: dict[str, Edit] = {}
         """The newest question about each call whose edited arguments did not fit."""
         self._stands = 0
@@ -269,16 +269,12 @@ class History:
                     step.status, step.outcome, step.ended = "open", None, 0
         elif isinstance(data, ev.RunResumed):
             self._resumed_us = at_us
-        elif isinstance(data, ev.RunSuspendedEvent):
-            self._note_unheard(data.reason)
         elif isinstance(data, ev.ToolRetried):
             # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
             if (step := self._steps.get(data.key)) is not None:
                 step.status, step.outcome, step.ended = "requested", None, 0
                 step.process = data.process
                 step.redispatched += data.by == "probe"
-                if step.untouched == "answered":  # now it goes on behind its question
-                    step.untouched = ""
         elif isinstance(data, ev.ToolCharged):
             if data.once and (step := self._steps.get(data.key)) is not None:
                 step.charged[data.cost] += 1
@@ -286,6 +282,7 @@ class History:
             self._fold_request(stored, data, kind, inherited)
         elif (outcome := _outcome(data)) is not None:
             self._fold_outcome(stored, data, outcome, inherited)
+        self.questions.fold(data)
 
     def _note_last(self, data: EventData) -> None:
         """Note what the code cancels, and that it goes on after that."""
@@ -380,16 +377,13 @@ class History:
             step.status = "failed"
         if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
             step.status = "retry"
-        if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
-            tool.untouched = "answered" if tool.untouched and data.queued else ""
 
     def _fold_request(self, stored: Event, data: EventData, kind: str, inherited: bool) -> None:
         key = cast(ev.ModelRequested, data).key
-        if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
-            tool.untouched = "asked" if data.before_acting else ""
         if isinstance(data, ev.ApprovalRequested) and (edit := _EDIT.fullmatch(key)) is not None:
             self.edits[edit[1]] = Edit(int(edit[2]), data.question, inherited)
         before = self._steps.get(key)
+        repeats = None if key in self.questions else before  # if it has done nothing, this call is another
         first = None if before is None or before.is_cleanup else before
         self._steps[key] = Recorded(
             key=key,
@@ -401,26 +395,13 @@ class History:
             inherited=inherited,
             repeated=before is not None and not before.inherited,
             process=data.process if isinstance(data, ev.ToolRequested) else (),
-            owner=_owner(before) or stored.stream.id,
+            owner=_owner(repeats) or stored.stream.id,
             place=0 if first is None else first.place,
             began=self._position if first is None else first.began,
             began_us=stored.at_us if first is None else first.began_us,
             resumed_us=self._resumed_us if first is None else first.resumed_us,
-            charged=_count_charges(before),
+            charged=_count_charges(before, is_another=repeats is not before),
         )
-
-    def _note_unheard(self, question: str) -> None:
-        """A drive that ended in a question was not told the answer that came at that moment."""
-        asked = self._steps.get(question)
-        if asked is not None and asked.outcome is not None and (tool := self._asker(asked.key)) is not None:
-            if isinstance(asked.request, ev.ApprovalRequested) and asked.request.before_acting:
-                tool.untouched = "answered"
-
-    def _asker(self, question: str) -> Recorded | None:
-        """The tool step that asks a question, if one does."""
-        key, number = question.rsplit("/ask/", 1) if "/ask/" in question else ("", "")
-        step = self._steps.get(key) if number.isdecimal() else None
-        return step if step is not None and step.kind == "tool" else None
 
 
 def belongs_elsewhere(step: Recorded) -> bool:
@@ -457,9 +438,9 @@ def _owner(before: Recorded | None) -> str:
     return before.owner if before is not None and once else ""
 
 
-def _count_charges(before: Recorded | None) -> Counter[int]:
+def _count_charges(before: Recorded | None, *, is_another: bool) -> Counter[int]:
     """Return what a repeated request need not pay for: nothing, if a fork asks anew what its origin asked."""
-    if before is None or (before.inherited and not _owner(before)):
+    if before is None or (before.inherited and (is_another or not _owner(before))):
         return Counter()
     return before.charged
 

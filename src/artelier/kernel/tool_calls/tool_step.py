@@ -63,7 +63,6 @@ from artelier.kernel.tool_calls.tool_outcome import (
     encode_outcome,
     enter,
     idempotency_key,
-    is_untouched,
     refuse,
     replay_result,
     return_recorded,
@@ -105,7 +104,7 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     try:
         await core.boundary()
     except asyncio.CancelledError:
-        if recorded is not None and _may_have_happened(recorded):
+        if recorded is not None and _may_have_happened(core, recorded):
             if recorded.inherited:  # its origin may know by the next drive, which looks there first
                 core.delivery.effects.give_up(key)
             else:
@@ -120,11 +119,12 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     return await _live(core, ask, key, recorded)
 
 
-def _may_have_happened(recorded: Recorded) -> bool:
+def _may_have_happened(core: RunCore, recorded: Recorded) -> bool:
     """Return True if the log has a side effect that must not be repeated, and not what it did."""
     request = recorded.request
     is_once = isinstance(request, ev.ToolRequested) and request.side_effect
-    return is_once and not recorded.untouched and recorded.status in ("requested", "unknown")
+    is_untouched = recorded.key in core.history.questions
+    return is_once and not is_untouched and recorded.status in ("requested", "unknown")
 
 
 async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
@@ -139,16 +139,17 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     """An unfinished call as this run must see it, which a fork may have found at its origin.
 
     A side effect of the origin was dispatched once, and its outcome is as unknown to the fork. Anything
-    else is simply asked for again.
+    else is simply asked for again, also what was left in a question before it acts.
     """
+    request = recorded.request
+    if recorded.inherited:
+        is_once = isinstance(request, ev.ToolRequested) and request.side_effect
+        if not is_once or recorded.key in core.history.questions:
+            return None
     if recorded.owner and recorded.owner != core.run_id:
         core.owners.setdefault(recorded.key, recorded.owner)  # an undoing knows better: see `key_owner_of`
-    if not recorded.inherited:
+    if not recorded.inherited or not isinstance(request, ev.ToolRequested):
         return recorded
-    request = recorded.request
-    if not isinstance(request, ev.ToolRequested) or not request.side_effect:
-        core.owners.pop(recorded.key, None)
-        return None
     # Who entered it last is who may still be at it.
     core.writer.note(msgspec.structs.replace(request, counts=(), process=recorded.process))
     return Recorded(
@@ -239,6 +240,7 @@ async def _request(
 
     Who drains waits for both: a call that is recorded and then not made has an unknown outcome.
     """
+    core.history.questions.fold(requested)
     with core.services.draining.at_work():
         if requested.counts:
             await _commit_counted(core, requested, blobs)
@@ -377,7 +379,7 @@ async def _again(
     """A step that was asked for and has no outcome: run it again only if that is known to be safe."""
     key, request = recorded.key, recorded.request
     harmless = not (isinstance(request, ev.ToolRequested) and request.side_effect)
-    harmless = harmless or bool(recorded.untouched)
+    harmless = harmless or key in core.history.questions
     if recorded.status == "retry" or (harmless and recorded.status == "requested"):
         by = "person" if recorded.status == "retry" else "kernel"
         return await _entered_again(core, tool, arguments, ask, key, by=by)
@@ -674,7 +676,7 @@ async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
     if core.actor is None:  # nothing can be recorded any more
         raise asyncio.CancelledError
     ours = core.calls.was_interrupted()
-    if once and not is_untouched(core, key):
+    if once and key not in core.history.questions:
         core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))
         core.writer.flush()
         suspended = core.suspend("unknown_outcome", key)
