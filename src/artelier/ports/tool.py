@@ -152,6 +152,7 @@ class ToolContext:
         A tool that was interrupted while it waited is entered again from its beginning, and gets the
         answers that were given. A side-effecting one is, only if it says `before_acting`: that it has done
         nothing before this question. Without it nobody can know, and the run waits in `unknown_outcome`.
+        Of several such questions that were left open together, it gets the answers once all have come.
         """
         return await self._ask(question, details, before_acting)
 
