@@ -6,6 +6,7 @@ the machine was started is the same for all its processes, so leases among them 
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -24,16 +25,25 @@ def _boot() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
         return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise  # it is there, and would be taken for another machine from here on
         return "-"
+
+
+def _state(pid: int) -> tuple[str, str]:
+    """Return the state of a process, and when it was started, so that a reused pid is not taken for the old
+    process; "-" for both if that cannot be read, which says nothing of the process.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return fields[0], fields[19]
+    except (OSError, IndexError):
+        return "-", "-"
 
 
 def _born(pid: int) -> str:
-    """Return when a process was started, so that a reused pid is not taken for the old process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except (OSError, IndexError):
-        return "-"
+    return _state(pid)[1]
 
 
 def holder() -> str:
@@ -124,20 +134,21 @@ def has_ended(process: tuple[int, ...]) -> bool:
 
 
 def _is_over(pid: int, born: int) -> bool:
-    """Return whether the process of this id and start has ended, noticed by its parent or not."""
+    """Return whether the process of this id and start is known to have ended, also as a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):
+    except (OSError, OverflowError):
         return False
-    return _number(_born(pid)) != born or _is_zombie(pid)
+    state, started = _state(pid)
+    is_another = born > 0 and started.isdecimal() and int(started) != born
+    return is_another or (state in "ZX" and _has_one_thread(pid))
 
 
-def _is_zombie(pid: int) -> bool:
-    """Return whether nothing of a process is left but its entry, which its parent has not taken away yet."""
+def _has_one_thread(pid: int) -> bool:
+    """Return whether nothing of a zombie is left but its entry, which its parent has not taken away yet."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        return state in "ZX" and len(os.listdir(f"/proc/{pid}/task")) <= 1
-    except (OSError, IndexError):
+        return len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except OSError:
         return False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +137,40 @@ def test_a_killed_process_is_gone_before_its_parent_takes_note(tmp_path: Path) -
                     run.finish("done")
 
         play(take_over())
+
+
+def test_a_process_that_cannot_open_a_file_takes_no_living_lease(tmp_path: Path) -> None:
+    """What it could not read of another one was taken for its end: a payment was made twice."""
+    path = tmp_path / "s.db"
+    Kernel.open(path, environ={}).close()
+
+    async def take_over() -> None:
+        with open_kernel(tmp_path) as kernel:
+            with pytest.raises(LeaseHeld):  # and the store is at work
+                async with kernel.run("r"):
+                    pass
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            held: list[int] = []
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, limits[1]), limits[1]))
+            try:
+                with pytest.raises(OSError, match="Too many open files"):
+                    while True:
+                        held.append(os.open(os.devnull, os.O_RDONLY))
+                with pytest.raises(LeaseHeld):
+                    async with kernel.run("r"):
+                        pass
+            finally:
+                for one in held:
+                    os.close(one)
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    with subprocess.Popen(
+        [sys.executable, "-c", _DRIVER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "driving\n"
+        play(take_over())
+        driver.kill()
 
 
 @pytest.mark.parametrize("skew_s", [3600, -3600])

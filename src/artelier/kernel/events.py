@@ -138,6 +138,8 @@ class RunSuspendedEvent(EventData, frozen=True, kw_only=True, omit_defaults=True
 
     status: str
     reason: str = ""
+    unheard: tuple[str, ...] = ()
+    """Questions of tools, asked before they act, whose answer came when the tool had left them already."""
 
 
 @event("run.exhausted")

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from artelier.errors import Exhausted, InvalidRequest, ToolFailed
+from artelier.errors import ArtelierError, Exhausted, InvalidArguments, InvalidRequest, ToolFailed
 from artelier.ports.model import ToolSchema
 
 Risk = Literal["low", "medium", "high"]
@@ -152,6 +152,7 @@ class ToolContext:
         A tool that was interrupted while it waited is entered again from its beginning, and gets the
         answers that were given. A side-effecting one is, only if it says `before_acting`: that it has done
         nothing before this question. Without it nobody can know, and the run waits in `unknown_outcome`.
+        Of several such questions that were left open together, it gets the answers once all have come.
         """
         return await self._ask(question, details, before_acting)
 
@@ -228,3 +229,20 @@ class PerCallTool(Protocol):
 def for_call(tool: ToolPort, arguments: Mapping[str, Any]) -> ToolPort:
     """The tool as it is for one call."""
     return tool.for_call(arguments) if isinstance(tool, PerCallTool) else tool
+
+
+def fit_arguments(tool: ToolPort, arguments: object) -> dict[str, Any]:
+    """Return the arguments that a tool has checked.
+
+    Errors: those of `validate`; `InvalidArguments` too for whatever else a check of the tool's own raises.
+    """
+    try:
+        return tool.validate(arguments)
+    except ArtelierError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()
+        raise InvalidArguments(
+            f"arguments of `{tool.name}` do not pass its check: {said[:1_000]}",
+            expected="arguments that the tool can check",
+        ) from error

@@ -35,6 +35,7 @@ from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.log import Batch, EventData
 from artelier.money import parse_usd
 from artelier.pii.vault import escape_json
+from artelier.ports.tool import fit_arguments
 
 if TYPE_CHECKING:
     from artelier.chat.chat_file import ChatFileContents
@@ -317,7 +318,7 @@ async def _check_edit(desk: TenantScope, run_id: str, step: str, arguments: obje
     if tool is None or (desk.services.personal is not None and wants_values(tool.grant or "")):
         return
     try:
-        tool.validate(arguments)
+        fit_arguments(tool, arguments)
     except InvalidArguments as error:
         hint = "The question is still open: answer it with arguments that fit."
         raise InvalidArguments(

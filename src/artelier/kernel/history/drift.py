@@ -26,7 +26,7 @@ from artelier.kernel.history.fork import unheard
 from artelier.kernel.history.fork_lineage import Place, earlier_events, key_owner_of, lineage
 from artelier.kernel.history.step_history import History
 from artelier.kernel.queries.runs import drift_forks, run_row
-from artelier.kernel.queries.steps import StepRecord, step_of, step_records
+from artelier.kernel.queries.steps import StepRecord, step_of, step_records, untouched_calls
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
@@ -159,11 +159,14 @@ async def _find_open_effects(core: RunCore, place: Place, at: int) -> list[tuple
     found: dict[str, tuple[StepRecord, int]] = {}
     for one in reversed(left):  # what a fork says of a step counts, and not what its origin said
         after = at if one.run_id == place.run_id else 0
+        untouched = await untouched_calls(core.store, one.stream_id, upto=one.upto)
         for record in await step_records(
             core.store, one.stream_id, "tool", "undo", after=after, upto=one.upto
         ):
             if record.request.kind == ev.ToolRequested.KIND:
                 found[record.step.key] = record, one.stream_id
+                if record.step.status == "requested" and record.step.key in untouched:
+                    del found[record.step.key]  # it has done nothing yet
     unsettled: list[tuple[str, ev.ToolRequested]] = []
     for key, (record, stream) in found.items():
         request = record.request.read(ev.ToolRequested)

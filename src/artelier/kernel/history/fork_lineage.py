@@ -18,7 +18,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import Segment
 from artelier.kernel.queries.content import MessageRow, messages_between, newest_snapshot
 from artelier.kernel.queries.runs import run_row
-from artelier.kernel.queries.steps import find_step
+from artelier.kernel.queries.steps import find_step, untouched_calls
 from artelier.kernel.queries.tenants import imported_key, is_erased_since_begin, own_key
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Store, Stream, decode_stored, run_stream, stored_blob
@@ -245,12 +245,18 @@ async def earlier_events(
 
 
 async def dispatcher_of(services: Services, tenant: str, run_id: str, key: str) -> str:
-    """The run that dispatched a tool step first: the origin, if the fork found it without an outcome."""
-    found = run_id
+    """The run that dispatched a tool step first: the origin, if the fork found it without an outcome.
+
+    One that had done nothing yet at its origin is asked for anew.
+    """
+    found, store = run_id, services.store
     for place in await lineage(services, tenant, run_id):
-        step = await find_step(services.store, place.stream_id, key, upto=place.upto)
-        if step is not None and step.kind == "tool":
-            found = place.run_id
+        step = await find_step(store, place.stream_id, key, upto=place.upto)
+        if step is None or step.kind != "tool":
+            continue
+        if place.run_id != run_id:
+            is_another = key in await untouched_calls(store, place.stream_id, upto=place.upto)
+            found = found if is_another else place.run_id
     return found
 
 

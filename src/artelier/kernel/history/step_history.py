@@ -7,6 +7,7 @@ that resuming costs the same at any age.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_below
 from artelier.kernel.steps.step_keys import beside, bounded_id
 from artelier.kernel.tool_calls.dispatches import ProcessId
+from artelier.kernel.tool_calls.tool_questions import ToolQuestions
 from artelier.log import BlobRef, Event, EventData, Store, Stream, Tx
 from artelier.log.queries import events_since, newest_position
 
@@ -69,9 +71,6 @@ class Recorded:
     began_us: int = 0
     resumed_us: int = 0
     """When the drive had begun in which it began; 0 for the first one."""
-    untouched: str = ""
-    """`asked` or `answered` if a tool waits for a person and has done nothing yet: while nobody answers,
-    and after an answer that came when nobody drove the run, it can be entered again."""
     process: ProcessId = ()
     """The process that entered a side effect last; empty if nobody recorded it."""
     redispatched: int = 0
@@ -91,6 +90,16 @@ class Recorded:
     def must_match(self, policy: str) -> bool:
         """Return True if code that asks for something else is not given it."""
         return self.is_past or not (self.inherited or policy == "allow_prompt_drift")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A question that was asked again about a call: the answers before it have decided nothing."""
+
+    number: int
+    """Which question about the call it is; 2 for the first that was asked again."""
+    question: BlobRef
+    inherited: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,10 @@ class History:
         self._resumed_us = 0
         self._last_cut: list[str] = []
         """Steps that the code has cancelled, and after which it has asked for nothing."""
+        self.questions = ToolQuestions()
+        """The questions of tools, here and in this drive."""
+        self.edits: dict[str, Edit] = {}
+        """The newest question about each call whose edited arguments did not fit."""
         self._stands = 0
         """Position of the last request or outcome that is neither a failure nor a cancellation."""
 
@@ -267,16 +280,12 @@ class History:
                     step.status, step.outcome, step.ended = "open", None, 0
         elif isinstance(data, ev.RunResumed):
             self._resumed_us = at_us
-        elif isinstance(data, ev.RunSuspendedEvent):
-            self._note_unheard(data.reason)
         elif isinstance(data, ev.ToolRetried):
             # A decision to retry holds for one dispatch; the outcome of that one is unknown again.
             if (step := self._steps.get(data.key)) is not None:
                 step.status, step.outcome, step.ended = "requested", None, 0
                 step.process = data.process
                 step.redispatched += data.by == "probe"
-                if step.untouched == "answered":  # now it goes on behind its question
-                    step.untouched = ""
         elif isinstance(data, ev.ToolCharged):
             if data.once and (step := self._steps.get(data.key)) is not None:
                 step.charged[data.cost] += 1
@@ -284,6 +293,7 @@ class History:
             self._fold_request(stored, data, kind, inherited)
         elif (outcome := _outcome(data)) is not None:
             self._fold_outcome(stored, data, outcome, inherited)
+        self.questions.fold(data)
 
     def _note_last(self, data: EventData) -> None:
         """Note what the code cancels, and that it goes on after that."""
@@ -380,14 +390,13 @@ class History:
             step.status = "failed"
         if isinstance(data, ev.ToolReconciled) and data.answer == "retry":
             step.status = "retry"
-        if isinstance(data, ev.ApprovalGiven) and (tool := self._asker(key)) is not None:
-            tool.untouched = "answered" if tool.untouched and data.queued else ""
 
     def _fold_request(self, stored: Event, data: EventData, kind: str, inherited: bool) -> None:
         key = cast(ev.ModelRequested, data).key
-        if isinstance(data, ev.ApprovalRequested) and (tool := self._asker(key)) is not None:
-            tool.untouched = "asked" if data.before_acting else ""
+        if isinstance(data, ev.ApprovalRequested) and (edit := _EDIT.fullmatch(key)) is not None:
+            self.edits[edit[1]] = Edit(int(edit[2]), data.question, inherited)
         before = self._steps.get(key)
+        repeats = None if key in self.questions else before  # if it has done nothing, this call is another
         first = None if before is None or before.is_past else before
         self._steps[key] = Recorded(
             key=key,
@@ -399,26 +408,13 @@ class History:
             inherited=inherited,
             repeated=before is not None and not before.inherited,
             process=data.process if isinstance(data, ev.ToolRequested) else (),
-            owner=_owner(before) or stored.stream.id,
+            owner=_owner(repeats) or stored.stream.id,
             place=0 if first is None else first.place,
             began=self._position if first is None else first.began,
             began_us=stored.at_us if first is None else first.began_us,
             resumed_us=self._resumed_us if first is None else first.resumed_us,
-            charged=_count_charges(before),
+            charged=_count_charges(before, is_another=repeats is not before),
         )
-
-    def _note_unheard(self, question: str) -> None:
-        """A drive that ended in a question was not told the answer that came at that moment."""
-        asked = self._steps.get(question)
-        if asked is not None and asked.outcome is not None and (tool := self._asker(asked.key)) is not None:
-            if isinstance(asked.request, ev.ApprovalRequested) and asked.request.before_acting:
-                tool.untouched = "answered"
-
-    def _asker(self, question: str) -> Recorded | None:
-        """The tool step that asks a question, if one does."""
-        key, number = question.rsplit("/ask/", 1) if "/ask/" in question else ("", "")
-        step = self._steps.get(key) if number.isdecimal() else None
-        return step if step is not None and step.kind == "tool" else None
 
 
 def belongs_elsewhere(step: Recorded) -> bool:
@@ -440,6 +436,14 @@ def question_key(key: str, number: int) -> str:
     return f"{key}/ask/{number}"
 
 
+def approval_key(key: str, number: int) -> str:
+    """Key of the question number so-and-so about a call: edited arguments that do not fit lead to another."""
+    return f"{key}/approval" if number == 1 else f"{key}/edit-{number}/approval"
+
+
+_EDIT = re.compile(r"(.+)/edit-([0-9]+)/approval")
+
+
 def _owner(before: Recorded | None) -> str:
     """Return whose side effect a request repeats, if an earlier one is without an outcome."""
     request = before.request if before is not None else None
@@ -447,9 +451,9 @@ def _owner(before: Recorded | None) -> str:
     return before.owner if before is not None and once else ""
 
 
-def _count_charges(before: Recorded | None) -> Counter[int]:
+def _count_charges(before: Recorded | None, *, is_another: bool) -> Counter[int]:
     """Return what a repeated request need not pay for: nothing, if a fork asks anew what its origin asked."""
-    if before is None or (before.inherited and not _owner(before)):
+    if before is None or (before.inherited and (is_another or not _owner(before))):
         return Counter()
     return before.charged
 

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from artelier.kernel.events import (
-    ApprovalGiven,
-    ApprovalRequested,
-    RunSuspendedEvent,
-    ToolCompleted,
-    ToolRefused,
-    ToolRequested,
-    ToolRetried,
-)
+from artelier.kernel.events import ToolCompleted, ToolRefused, ToolRequested
 from artelier.kernel.queries.runs import ENDED
+from artelier.kernel.tool_calls.tool_questions import QUESTION_KINDS, ToolQuestions
 from artelier.log import BlobRef, Store
 from artelier.log.queries import EventRow, events_at, stream_events
 
@@ -155,30 +148,14 @@ async def unsettled_calls(store: Store, stream_id: int, *, has_ended: bool) -> l
     return found
 
 
-async def untouched_calls(store: Store, stream_id: int) -> frozenset[str]:
+async def untouched_calls(store: Store, stream_id: int, *, upto: int | None = None) -> frozenset[str]:
     """Return the keys of calls that have done nothing yet: each was left in a question before which its tool
     says so, or before the answer reached it.
     """
-    is_answered: dict[str, bool] = {}
-    before_acting: set[str] = set()
-    kinds = ApprovalRequested.KIND, ApprovalGiven.KIND, RunSuspendedEvent.KIND, ToolRetried.KIND
-    for event in await stream_events(store, stream_id, *kinds):
-        data = event.decode()
-        if isinstance(data, ToolRetried):
-            if is_answered.get(data.key):  # now it goes on behind its question
-                del is_answered[data.key]
-        elif isinstance(data, RunSuspendedEvent):
-            if data.reason in before_acting:  # an answer of that moment was not heard
-                is_answered.setdefault(data.reason.rpartition("/ask/")[0], True)
-        elif isinstance(data, ApprovalRequested | ApprovalGiven):
-            asker = data.key.rpartition("/ask/")[0]
-            was_asked = is_answered.pop(asker, None) is not None
-            if isinstance(data, ApprovalRequested) and data.before_acting:
-                before_acting.add(data.key)
-                is_answered[asker] = False
-            elif isinstance(data, ApprovalGiven) and data.queued and was_asked:
-                is_answered[asker] = True
-    return frozenset(is_answered)
+    questions = ToolQuestions()
+    for event in await stream_events(store, stream_id, *QUESTION_KINDS, upto=upto):
+        questions.fold(event.decode())
+    return questions.untouched()
 
 
 async def find_record(

@@ -226,6 +226,8 @@ class RunCore(ToolBounds):
         """Approvals whose decision is recorded or on its way; there is one to each."""
         self.answers: dict[str, tuple[ev.ApprovalGiven, str, int]] = {}
         self.questions: dict[str, Recorded] = {}
+        self.unheard: tuple[str, ...] = ()
+        """Questions of tools whose answer nobody hears in this drive, as its last word says."""
         """What tools have asked people, by step key, with the answers so far."""
         self.signals: list[tuple[int, str, BlobRef | None]] = []
         self.awaited_signals: set[str] = set()
@@ -671,6 +673,13 @@ class RunCore(ToolBounds):
     def can_go_on(self) -> bool:
         """True if an answer or a signal came after a step had begun to suspend the drive over it."""
         return bool(self.answers) or any(name in self.awaited_signals for _, name, _ in self.signals)
+
+    def leave_questions(self) -> tuple[str, ...]:
+        """Return the questions of tools whose answer has come, or is being recorded, and was not heard: from
+        now on nobody hears it in this drive.
+        """
+        self.unheard = self.history.questions.missed({*self.answers, *self.deciding})
+        return self.unheard
 
     @property
     def control(self) -> Stream:

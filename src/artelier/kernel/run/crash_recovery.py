@@ -44,7 +44,7 @@ from artelier.log import (
     stored_blob,
 )
 from artelier.log.queries import newest_seq_but, read_newest_seq_but
-from artelier.ports.tool import Happened, ToolPort, not_happened, unsure
+from artelier.ports.tool import Happened, ToolPort, fit_arguments, not_happened, unsure
 
 PAGE = 1000
 """Commands that one look takes up."""
@@ -309,7 +309,7 @@ async def _probe(services: Services, tenant: TenantState, run_id: str, step: str
     if services.personal is not None and wants_values(tool.grant or ""):  # as it was called
         may = partial(is_known, services.store, tenant.id, run_id)
         stored = services.personal(tenant.id).restore(stored, may)
-    arguments = tool.validate(stored)
+    arguments = fit_arguments(tool, stored)
     owner = await dispatcher_of(services, tenant.id, run_id, step)
     key = f"{tenant.id}/{owner}:{step}"
     told = await ask_probe(tool, key, arguments)

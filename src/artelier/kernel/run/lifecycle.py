@@ -524,6 +524,8 @@ class OpenRun:
             error = raised = RunStopped(core.run_id, reason=core.cancelled_reason)
         nothing = None, list[Blob]()
         data, blobs = nothing if self._opening.compensating else _last_word(core, run, error)
+        if isinstance(data, ev.RunSuspendedEvent):
+            data = msgspec.structs.replace(data, unheard=core.leave_questions())
         last = [] if data is None else [data]
         if core.status in FINAL and not self._opening.compensating:
             last = [*await abandoned_calls(core), *last]

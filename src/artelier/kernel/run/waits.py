@@ -49,6 +49,9 @@ async def approve(
             core.questions[key] = recorded
         recorded = _same_question(core, recorded, core.ref_of(asked), exact=exact)
     if recorded is not None and isinstance(recorded.outcome, ev.ApprovalGiven):
+        await _until_heard_together(core, key)
+        _hear(core, key)
+        core.answers.pop(key, None)
         return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
     expires_us: int | None = None
@@ -66,6 +69,7 @@ async def approve(
             core.delivery.note_asked(recorded)
         if by_tool:
             core.questions[key] = recorded  # asked even if this wait is cut short
+        core.history.questions.fold(requested)
         await core.writer.commit(requested, blobs=blobs)
     else:
         expires_us = cast(ev.ApprovalRequested, recorded.request).expires_us
@@ -82,9 +86,32 @@ async def approve(
         waits_for = RunSuspended(core.run_id, status=RunStatus.WAITING_APPROVAL.value, reason=key)
         await _wait(core, waits_for, key=key, since=since, until_us=expires_us)
         since = core.turn
+    _hear(core, key)
     core.lifecycle.report(RunStatus.RUNNING)
+    core.announce()  # to those that wait for it beside
     recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
     return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
+
+
+def _hear(core: RunCore, key: str) -> None:
+    """Note that an answer reaches who has asked. Errors: `RunSuspended` if the log says that it does not, as
+    the drive has ended: the next one tells it.
+    """
+    if key in core.unheard:
+        raise RunSuspended(core.run_id, status=RunStatus.WAITING_APPROVAL.value, reason=key)
+    core.history.questions.hear(key)
+
+
+async def _until_heard_together(core: RunCore, key: str) -> None:
+    """Wait until a call hears the answers to all that it had asked beside this question (see `open_beside`).
+
+    Errors: those of `_wait`.
+    """
+    while beside := core.history.questions.open_beside(key):
+        since = core.turn
+        core.lifecycle.report(RunStatus.WAITING_APPROVAL)
+        waits_for = RunSuspended(core.run_id, status=RunStatus.WAITING_APPROVAL.value, reason=beside[0])
+        await _wait(core, waits_for, key=key, since=since, until_us=None)
 
 
 WAIT_S_MAX = 100 * 366 * 86_400

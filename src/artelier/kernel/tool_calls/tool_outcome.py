@@ -585,15 +585,6 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
     )
 
 
-def is_untouched(core: RunCore, key: str) -> bool:
-    """Return True if a tool was interrupted in a question before which, it says, it has done nothing."""
-    number, last = 1, None
-    while (asked := core.questions.get(question_key(key, number))) is not None:
-        number, last = number + 1, asked
-    request = last.request if last is not None and last.outcome is None else None
-    return isinstance(request, ev.ApprovalRequested) and request.before_acting
-
-
 async def _charge(core: RunCore, key: str, amount: int, *, refused: Callable[[], None]) -> None:
     """Charge what a tool spends. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
     source = source_for(core)

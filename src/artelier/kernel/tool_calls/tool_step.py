@@ -30,7 +30,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel.control_stream import give
 from artelier.kernel.history.fork_effects import acts_outside, stub_result
-from artelier.kernel.history.step_history import Recorded, TakenElsewhere
+from artelier.kernel.history.step_history import Recorded, TakenElsewhere, approval_key
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
@@ -61,14 +61,13 @@ from artelier.kernel.tool_calls.tool_outcome import (
     encode_outcome,
     enter,
     idempotency_key,
-    is_untouched,
     refuse,
     replay_result,
     return_recorded,
 )
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef, EventData
-from artelier.ports.tool import ToolPort, for_call, unsure
+from artelier.ports.tool import ToolPort, fit_arguments, for_call, unsure
 
 _logger = logging.getLogger("artelier.kernel")
 
@@ -99,7 +98,7 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     try:
         await core.boundary()
     except asyncio.CancelledError:
-        if recorded is not None and _may_have_happened(recorded):
+        if recorded is not None and _may_have_happened(core, recorded):
             if recorded.inherited:  # its origin may know by the next drive, which looks there first
                 core.delivery.effects.give_up(key)
             else:
@@ -114,11 +113,12 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     return await _live(core, ask, key, recorded)
 
 
-def _may_have_happened(recorded: Recorded) -> bool:
+def _may_have_happened(core: RunCore, recorded: Recorded) -> bool:
     """Return True if the log has a side effect that must not be repeated, and not what it did."""
     request = recorded.request
     is_once = isinstance(request, ev.ToolRequested) and request.side_effect
-    return is_once and not recorded.untouched and recorded.status in ("requested", "unknown")
+    is_untouched = recorded.key in core.history.questions
+    return is_once and not is_untouched and recorded.status in ("requested", "unknown")
 
 
 async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
@@ -133,16 +133,17 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     """An unfinished call as this run must see it, which a fork may have found at its origin.
 
     A side effect of the origin was dispatched once, and its outcome is as unknown to the fork. Anything
-    else is simply asked for again.
+    else is simply asked for again, also what was left in a question before it acts.
     """
+    request = recorded.request
+    if recorded.inherited:
+        is_once = isinstance(request, ev.ToolRequested) and request.side_effect
+        if not is_once or recorded.key in core.history.questions:
+            return None
     if recorded.owner and recorded.owner != core.run_id:
         core.owners.setdefault(recorded.key, recorded.owner)  # an undoing knows better: see `key_owner_of`
-    if not recorded.inherited:
+    if not recorded.inherited or not isinstance(request, ev.ToolRequested):
         return recorded
-    request = recorded.request
-    if not isinstance(request, ev.ToolRequested) or not request.side_effect:
-        core.owners.pop(recorded.key, None)
-        return None
     # Who entered it last is who may still be at it.
     core.writer.note(msgspec.structs.replace(request, counts=(), process=recorded.process))
     return Recorded(
@@ -233,6 +234,7 @@ async def _request(
 
     Who drains waits for both: a call that is recorded and then not made has an unknown outcome.
     """
+    core.history.questions.fold(requested)
     with core.services.draining.at_work():
         if requested.counts:
             await _commit_counted(core, requested, blobs)
@@ -313,11 +315,9 @@ def _check(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort
             expected="JSON data, with numbers that are finite",
         ) from None
     if core.pii is not None and wants_values(grant):
-        return _fit_arguments(tool, tool.validate(core.pii.restore(ask.arguments)))
-    return _fit_arguments(tool, tool.validate(ask.arguments))
-
-
-def _fit_arguments(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort, dict[str, Any]]:
+        arguments = fit_arguments(tool, core.pii.restore(ask.arguments))
+    else:
+        arguments = fit_arguments(tool, ask.arguments)
     return for_call(tool, arguments), arguments
 
 
@@ -327,7 +327,8 @@ async def _ask_approval(
     """Return a person's answer where the policy, the run's loop or a fork asks for one, and where the log has
     asked: a process of another policy answers for nobody. None elsewhere.
 
-    Edited arguments that do not fit the tool are no answer: the person is asked again, and told why.
+    Edited arguments that do not fit the tool are no answer: the person is asked again, and told why. What the
+    log says of that holds, whatever has become of the tool since: the newest question decides.
     """
     threshold = core.approve_risk
     is_asked = is_held or (threshold is not None and RISKS[tool.risk] >= RISKS[threshold])
@@ -337,8 +338,14 @@ async def _ask_approval(
     details = {"tool": tool.name, "arguments": ask.arguments}
     if is_held:  # the fork's name makes it a question that no answer to the origin settles
         details |= {"fork": core.run_id, "why": "no equal call of the origin is left"}
-    for number in count(1):
-        question = f"{key}/approval" if number == 1 else f"{key}/edit-{number}/approval"
+    first, edit = 1, core.history.edits.get(key)
+    if edit is not None and not (is_held and edit.inherited):
+        first = edit.number
+        details |= {"why": (await core.load_json(edit.question))["details"]["why"]}
+        for past in range(1, first):
+            await core.history.find(approval_key(key, past))
+    for number in count(first):
+        question = approval_key(key, number)
         answer = await approve(core, f"{what} {tool.name}", details, key=question, exact=True)
         if answer.decision != "edit" or not (misfit := _misfit(core, ask, tool, answer.arguments)):
             return answer
@@ -366,7 +373,7 @@ async def _again(
     """A step that was asked for and has no outcome: run it again only if that is known to be safe."""
     key, request = recorded.key, recorded.request
     harmless = not (isinstance(request, ev.ToolRequested) and request.side_effect)
-    harmless = harmless or bool(recorded.untouched)
+    harmless = harmless or key in core.history.questions
     if recorded.status == "retry" or (harmless and recorded.status == "requested"):
         by = "person" if recorded.status == "retry" else "kernel"
         return await _entered_again(core, tool, arguments, ask, key, by=by)
@@ -663,7 +670,7 @@ async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
     if core.actor is None:  # nothing can be recorded any more
         raise asyncio.CancelledError
     ours = core.calls.was_interrupted()
-    if once and not is_untouched(core, key):
+    if once and key not in core.history.questions:
         core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))
         core.writer.flush()
         suspended = core.suspend("unknown_outcome", key)

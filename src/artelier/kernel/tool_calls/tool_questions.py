@@ -1,0 +1,137 @@
+"""What the log tells of calls whose tools ask people: which of them have done nothing yet.
+
+A tool says with its question that it has done nothing before it (`before_acting`). That holds while nobody
+answers, and as long as the answer has not reached the tool: one that comes when nobody drives the run, or in
+the instant in which a drive ends, is heard by the next drive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from artelier.kernel import events as ev
+from artelier.log import EventData
+
+QUESTION_KINDS = (
+    ev.ApprovalRequested.KIND,
+    ev.ApprovalGiven.KIND,
+    ev.SignalReceived.KIND,
+    ev.RunSuspendedEvent.KIND,
+    ev.ToolRetried.KIND,
+)
+"""Events of one run's stream that it takes to know its calls."""
+
+
+@dataclass(slots=True)
+class _Call:
+    open: set[str] = field(default_factory=set[str])
+    """Questions before acting that nobody has answered."""
+    unheard: set[str] = field(default_factory=set[str])
+    """Those whose answer has not reached the tool."""
+    heard: set[str] = field(default_factory=set[str])
+    """Those whose answer has, since the tool last said that it had done nothing."""
+    is_silent: bool = False
+    """True if it has asked since then without saying so."""
+
+
+class ToolQuestions:
+    """The questions that the calls of one run ask before they act; `key in questions` if a call has done
+    nothing yet.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _Call] = {}
+        self._told: set[str] = set()
+        """Answers and signals that this drive was given."""
+
+    def __contains__(self, key: str) -> bool:
+        call = self._calls.get(key)
+        return call is not None and not (call.heard or call.is_silent) and bool(call.open or call.unheard)
+
+    def untouched(self) -> frozenset[str]:
+        """Return the calls that have done nothing yet."""
+        return frozenset(key for key in self._calls if key in self)
+
+    def missed(self, came: set[str]) -> tuple[str, ...]:
+        """Return the questions whose answer has not reached their tool. `came`: the answers to this drive."""
+        return tuple(
+            sorted(key for call in self._calls.values() for key in call.unheard | (call.open & came))
+        )
+
+    def hear(self, question: str) -> None:
+        """Note that an answer reaches the tool now."""
+        call = self._call_of(question)
+        if call is not None and question in call.open | call.unheard:
+            call.open.discard(question)
+            call.unheard.discard(question)
+            call.heard.add(question)
+
+    def open_beside(self, question: str) -> list[str]:
+        """Return the open questions of a call that must be answered before it hears the answer to this one.
+
+        It has asked them side by side, and nobody has heard of the answer: behind it the call might act, and
+        be left in another question, as if it had done nothing.
+        """
+        call = self._call_of(question)
+        if call is None or question not in call.unheard or call.heard or call.is_silent:
+            return []
+        return sorted(call.open)
+
+    def fold(self, data: EventData) -> None:
+        """Take note of the next event of the run's past, or of a call or question of this drive."""
+        if isinstance(data, ev.ToolRequested):
+            self._calls.pop(data.key, None)
+        elif isinstance(data, ev.ToolRetried):
+            call = self._calls.get(data.key)
+            if call is not None and not call.open:  # it may have heard, unless the end of the drive says so
+                call.heard |= call.unheard
+                call.unheard.clear()
+        elif isinstance(data, ev.ApprovalRequested):
+            self._ask(data)
+        elif isinstance(data, ev.ApprovalGiven):
+            self._answer(data)
+        elif isinstance(data, ev.SignalReceived):
+            self._told.add(f"signal {data.name}")
+        elif isinstance(data, ev.RunSuspendedEvent):
+            self._leave(data)
+
+    def _ask(self, asked: ev.ApprovalRequested) -> None:
+        key, number = _parts(asked.key)
+        if asked.before_acting and number:
+            call = self._calls.setdefault(key, _Call())
+            call.open.add(asked.key)
+            call.heard.clear()
+            call.is_silent = False
+        elif (call := self._calls.get(key)) is not None:
+            call.is_silent = True
+
+    def _answer(self, answer: ev.ApprovalGiven) -> None:
+        if not answer.queued:
+            self._told.add(answer.key)
+        call = self._call_of(answer.key)
+        if call is not None and answer.key in call.open:
+            call.open.discard(answer.key)
+            (call.unheard if answer.queued else call.heard).add(answer.key)
+
+    def _leave(self, left: ev.RunSuspendedEvent) -> None:
+        """A drive that has ended hears nothing more."""
+        unheard = {left.reason, *left.unheard}
+        # Earlier versions named one question. A drive that ended since something had come which it did not
+        # hear any more, and to which one thing had come, did not hear that.
+        if left.status == "pending" and left.reason != "interrupted" and len(self._told) == 1:
+            unheard |= self._told
+        for question in unheard:
+            call = self._call_of(question)
+            if call is not None and question in call.heard:
+                call.heard.discard(question)
+                call.unheard.add(question)
+        self._told.clear()
+
+    def _call_of(self, question: str) -> _Call | None:
+        return self._calls.get(_parts(question)[0])
+
+
+def _parts(question: str) -> tuple[str, str]:
+    """Return the call that asks a question, and which of its questions it is; empty if no tool asks it."""
+    key, _, number = question.rpartition("/ask/")
+    return (key, number) if number.isdecimal() else ("", "")
