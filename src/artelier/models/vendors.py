@@ -5,8 +5,9 @@ Every builder imports its SDK when called: an SDK costs more than a second of CP
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -167,12 +168,35 @@ def mistral(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[A
 
 
 def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
-    from openai import AsyncOpenAI
-
     # The kernel retries, with a record of each attempt; the SDK must not do it unseen.
-    return AsyncOpenAI(
+    return _openai_client_class()(
         api_key=endpoint.api_key, base_url=endpoint.base_url or _OPENAI_URL, max_retries=0, http_client=http
     )
+
+
+@cache
+def _openai_client_class() -> type[AsyncOpenAI]:
+    from openai import AsyncOpenAI
+
+    class Client(AsyncOpenAI):
+        def __init__(self, **given: Any) -> None:  # also of the copy that is made for each request
+            super().__init__(**given)
+            for resource, name in ((self.chat.completions, "messages"), (self.responses, "input")):
+                setattr(resource, "create", _send_as_given(resource.create, name))  # noqa: B010
+
+    return Client
+
+
+def _send_as_given(create: Callable[..., Awaitable[Any]], name: str) -> Callable[..., Awaitable[Any]]:
+    """Have the SDK send messages as they are. It would look for fields to rename in each, of which there are
+    none, and nobody else has a turn before it has: two thousand take a fifth of a second.
+    """
+
+    async def send(*, extra_body: dict[str, Any] | None = None, **given: Any) -> Any:
+        asked, given[name] = given[name], []
+        return await create(**given, extra_body={**(extra_body or {}), name: asked})
+
+    return send
 
 
 def _openai(build: Build) -> Vendor:

@@ -50,8 +50,12 @@ SLICE = 200
 """Values that are replaced before others get their turn."""
 SHORT_CHARS = 1_024
 """Of many texts, one up to this size is searched here: to send it to a helper would take longer."""
+TURN_CHARS = 1_024
+"""Of such texts, what is searched before others get their turn: a millisecond or two of digits. A request of
+somebody else takes thirty turns."""
+
 SLICE_CHARS = 8 * 1024
-"""Of such texts, what is searched before others get their turn (guess: ten milliseconds at worst)."""
+"""Of such texts, what is searched before what was found is kept in the vault."""
 
 DECODED_BYTES = 1024 * 1024
 """Of a large file that are looked at in one call."""
@@ -261,7 +265,7 @@ class Scrubber:
 
         Short ones are searched here, a few at a time. Call it, and use what it found, under `keep_found`.
         """
-        chars = 0
+        turn, chars = 0, 0
         for one in texts:
             if self.is_known(one):
                 continue
@@ -269,11 +273,14 @@ class Scrubber:
                 await self._search_aside(one, self._search)
                 continue
             _ = self.text(one) if isinstance(one, str) else self.content(one)
-            chars += len(one)
+            turn += len(one)
+            if turn < TURN_CHARS:
+                continue
+            turn, chars = 0, chars + turn
             if chars >= SLICE_CHARS:
                 chars = 0
                 await self.vault.commit_many()
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     async def _search_aside(self, one: bytes | str, search: PiiSearch) -> None:
         if isinstance(one, str):
