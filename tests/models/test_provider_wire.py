@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from openai._utils import _transform  # pyright: ignore[reportPrivateUsage]
 
 from artelier.errors import InvalidRequest
 from artelier.models.provider import openai_compatible
@@ -24,8 +25,9 @@ from artelier.ports.model import (
 from artelier.testing import tool_call
 from artelier.testing.openai_server import OpenAIServer
 from artelier.testing.providers.bills import server_sent
-from artelier.testing.providers.openai import completion_events
+from artelier.testing.providers.openai import completion_events, response_events
 
+from .test_provider_vendors import RESPONSE
 from .wire_requests import ask, port
 
 PERSON = {
@@ -69,6 +71,34 @@ def test_text_goes_out_and_comes_back():
     assert (reply.text, reply.finish_reason) == ("good day", "stop")
     assert body["model"] == "gpt-4o-mini"
     assert body["messages"] == [{"role": "user", "content": "hello"}]
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "reply"),
+    [
+        ("openai:gpt-4o-mini", "messages", "hi"),
+        ("openai-responses:o1-pro", "input", server_sent([*response_events(RESPONSE)])),
+    ],
+)
+def test_many_messages_are_sent_without_the_sdks_look_at_each(
+    monkeypatch: pytest.MonkeyPatch, model: str, key: str, reply: Any
+):
+    """It gave nobody a turn meanwhile: a fifth of a second for two thousand."""
+    looks = 0
+    look = _transform._async_transform_recursive
+
+    async def counted(*given: Any, **more: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await look(*given, **more)
+
+    monkeypatch.setattr(_transform, "_async_transform_recursive", counted)
+    said = tuple(ChatMessage(role="user", content=f"Message {number}.") for number in range(300))
+    answer, body = exchange(reply, ask(messages=said, model=model), model=model)
+
+    assert answer.text == "hi"
+    assert len(body[key]) == 300
+    assert 0 < looks < 100
 
 
 def test_parameters_keep_their_meaning():
