@@ -134,7 +134,7 @@ _threads = DaemonThreads()
 
 
 class ToolReturn:
-    """What a tool returns that shows images, sounds or files (PDF, text) beside its data.
+    """The result of a tool that shows images, sounds or files (PDF, text) beside its data.
 
     A model that takes them sees them with the result; people find each as an artifact. In the result, `media`
     says of each where it is shown, or why it was left out: a broken one is no failure, since the call has

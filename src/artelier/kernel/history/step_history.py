@@ -93,7 +93,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class RepeatedQuestion:
     """A question that was asked again about a call: the answers before it have decided nothing."""
 
     number: int
@@ -136,7 +136,7 @@ class History:
         """Steps that the code has cancelled, and after which it has asked for nothing."""
         self.questions = ToolQuestions()
         """The questions of tools, here and in this drive."""
-        self.edits: dict[str, Edit] = {}
+        self.edits: dict[str, RepeatedQuestion] = {}
         """The newest question about each call whose edited arguments did not fit."""
         self._stands = 0
         """Position of the last request or outcome that is neither a failure nor a cancellation."""
@@ -394,7 +394,7 @@ class History:
     def _fold_request(self, stored: Event, data: EventData, kind: str, inherited: bool) -> None:
         key = cast(ev.ModelRequested, data).key
         if isinstance(data, ev.ApprovalRequested) and (edit := _EDIT.fullmatch(key)) is not None:
-            self.edits[edit[1]] = Edit(int(edit[2]), data.question, inherited)
+            self.edits[edit[1]] = RepeatedQuestion(int(edit[2]), data.question, inherited)
         before = self._steps.get(key)
         repeats = None if key in self.questions else before  # if it has done nothing, this call is another
         first = None if before is None or before.is_past else before

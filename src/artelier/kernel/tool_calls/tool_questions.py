@@ -1,4 +1,4 @@
-"""What the log tells of calls whose tools ask people: which of them have done nothing yet.
+"""The calls whose tools ask people, as the log tells of them: which of them have done nothing yet.
 
 A tool says with its question that it has done nothing before it (`before_acting`). That holds while nobody
 answers, and as long as the answer has not reached the tool: one that comes when nobody drives the run, or in
@@ -23,7 +23,7 @@ QUESTION_KINDS = (
 
 
 @dataclass(slots=True)
-class _Call:
+class _AskingCall:
     open: set[str] = field(default_factory=set[str])
     """Questions before acting that nobody has answered."""
     unheard: set[str] = field(default_factory=set[str])
@@ -40,7 +40,7 @@ class ToolQuestions:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _AskingCall] = {}
         self._told: set[str] = set()
         """Answers and signals that this drive was given."""
 
@@ -98,7 +98,7 @@ class ToolQuestions:
     def _ask(self, asked: ev.ApprovalRequested) -> None:
         key, number = _parts(asked.key)
         if asked.before_acting and number:
-            call = self._calls.setdefault(key, _Call())
+            call = self._calls.setdefault(key, _AskingCall())
             call.open.add(asked.key)
             call.heard.clear()
             call.is_silent = False
@@ -127,7 +127,7 @@ class ToolQuestions:
                 call.unheard.add(question)
         self._told.clear()
 
-    def _call_of(self, question: str) -> _Call | None:
+    def _call_of(self, question: str) -> _AskingCall | None:
         return self._calls.get(_parts(question)[0])
 
 
