@@ -182,6 +182,7 @@ def _openai_client_class() -> type[AsyncOpenAI]:
         def __init__(self, **given: Any) -> None:  # also of the copy that is made for each request
             super().__init__(**given)
             for resource, name in ((self.chat.completions, "messages"), (self.responses, "input")):
+                # Methods of the SDK have overloads, which no assignment could keep.
                 setattr(resource, "create", _send_as_given(resource.create, name))  # noqa: B010
 
     return Client
@@ -193,8 +194,10 @@ def _send_as_given(create: Callable[..., Awaitable[Any]], name: str) -> Callable
     """
 
     async def send(*, extra_body: dict[str, Any] | None = None, **given: Any) -> Any:
-        asked, given[name] = given[name], []
-        return await create(**given, extra_body={**(extra_body or {}), name: asked})
+        if isinstance(given.get(name), list):
+            extra_body = {**(extra_body or {}), name: given[name]}
+            given[name] = []
+        return await create(**given, extra_body=extra_body)
 
     return send
 

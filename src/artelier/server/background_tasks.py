@@ -41,7 +41,7 @@ READS_AT_ONCE_MAX = 6
 LET_GO_S = 5.0
 """The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
 LET_GO_LOOK_S = 0.02
-"""How often it looks."""
+"""Between two looks at it."""
 
 Key = tuple[str, ...]
 

@@ -97,7 +97,7 @@ class RepeatedQuestion:
     """A question that was asked again about a call: the answers before it have decided nothing."""
 
     number: int
-    """Which question about the call it is; 2 for the first that was asked again."""
+    """Counts the questions about the call; 2 for the first that was asked again."""
     question: BlobRef
     inherited: bool
 

@@ -546,8 +546,13 @@ class RunCore(ToolBounds):
         `since` is the `turn` in which the caller last looked, so that nothing is missed in between.
         Errors: `CancelledError` when the drive is over: what its code has left waits for nothing.
         """
-        if self.turn != since:
-            return
+        if self.turn == since and not self.is_over:
+            await self._wait_announced(seconds)
+        if self.is_over and (left := asyncio.current_task()) is not None:
+            left.cancel()
+            await asyncio.sleep(0)  # is where it is cancelled
+
+    async def _wait_announced(self, seconds: float | None) -> None:
         waiting = asyncio.ensure_future(self.changed.wait())
         sleeping = None if seconds is None else asyncio.ensure_future(self.clock.sleep(seconds))
         tasks = [task for task in (waiting, sleeping) if task is not None]
@@ -556,9 +561,6 @@ class RunCore(ToolBounds):
         finally:
             for task in tasks:
                 task.cancel()
-        if self.is_over and (left := asyncio.current_task()) is not None:
-            left.cancel()
-            await asyncio.sleep(0)  # is where it is cancelled
 
     async def rest(self, seconds: float) -> None:
         """Let time pass between attempts. Errors: those of `boundary`, as soon as a command wants it."""
