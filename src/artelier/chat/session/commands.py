@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import (
@@ -308,9 +308,12 @@ async def _check_edit(desk: TenantScope, run_id: str, step: str, arguments: obje
     which asks again. Errors: `InvalidArguments`.
     """
     asked = await reports.approvals(desk.services, desk.id, run_id=run_id)
-    question = next((one["question"] for one in asked if one["step"] == step), "")
+    question, details = next(
+        ((one["question"], one["details"]) for one in asked if one["step"] == step), ("", None)
+    )
     name = question.removeprefix("call ")
-    if name == question or not step.endswith("/approval"):
+    is_call = isinstance(details, dict) and cast("dict[str, Any]", details).get("tool") == name
+    if not is_call or name == question or not step.endswith("/approval"):
         return  # about no call
     driver = find_driver(desk.services, desk.id, run_id)
     tool = (desk.services.tools if driver is None else driver.tools).get(name)
