@@ -328,6 +328,27 @@ def test_edited_arguments_are_checked_while_the_run_waits_in_this_process(tmp_pa
     play(scenario())
 
 
+def test_what_the_code_asks_itself_is_answered_with_any_edit(tmp_path: Path) -> None:
+    @tool(side_effect=False)
+    async def look(at: str) -> str:
+        """Look."""
+        return at
+
+    async def code(run: Run) -> Any:
+        return (await run.approve("call look", key="a/approval")).arguments
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[look]) as kernel:
+            runs = kernel.for_tenant()
+            driving = asyncio.create_task(drive(runs, code))
+            await has_status(runs, "waiting_approval")
+            await runs.approve("r", arguments={"from": "b"})
+            assert await driving == "completed"
+            assert await result_of(runs) == {"from": "b"}
+
+    play(scenario())
+
+
 def paying(paid: list[tuple[str, object]], kind: Any) -> Any:
     """A payment whose amount is of some type."""
 

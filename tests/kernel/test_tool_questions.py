@@ -22,6 +22,8 @@ def left(status: str = "pending", reason: str = "a/ask/1", *unheard: str) -> Eve
 
 
 SIGNAL = ev.SignalReceived(name="go")
+GAVE_UP = ev.ToolQuestionLeft(key="b/ask/1")
+CUT_OFF = ev.StepCancelled(key="b", kind="tool")
 RETRIED = ev.ToolRetried(key="b", by="kernel")
 REQUESTED = ev.ToolRequested(key="b", name="pay", arguments="b:1", side_effect=True)  # type: ignore[arg-type]
 
@@ -46,6 +48,13 @@ REQUESTED = ev.ToolRequested(key="b", name="pay", arguments="b:1", side_effect=T
         ([asked("b", before_acting=False)], "a"),
         ([given("b"), asked("b")], "ab"),
         ([REQUESTED], "a"),
+        ([GAVE_UP], "a"),
+        ([GAVE_UP, given("b")], "a"),
+        ([GAVE_UP, left("pending", "interrupted")], "a"),
+        ([GAVE_UP, left("pending", "interrupted", "b/ask/1")], "ab"),  # cut off in it with the drive
+        ([GAVE_UP, CUT_OFF], "ab"),
+        ([GAVE_UP, RETRIED], "ab"),
+        ([GAVE_UP, asked("b")], "ab"),
     ],
 )
 def test_a_call_has_done_nothing_until_an_answer_has_reached_it(

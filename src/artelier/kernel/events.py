@@ -607,6 +607,13 @@ class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True
     """True if the tool that asks says that it has done nothing yet: it may be entered again."""
 
 
+@event("tool.question_left")
+class ToolQuestionLeft(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool gave its question up (`key`), such as by a timeout of its own, and may act from now on."""
+
+    key: str
+
+
 @event("approval.given")
 class ApprovalGiven(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """An answer to one approval, by a person or by the clock (`expired`)."""

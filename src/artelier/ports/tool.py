@@ -153,6 +153,7 @@ class ToolContext:
         answers that were given. A side-effecting one is, only if it says `before_acting`: that it has done
         nothing before this question. Without it nobody can know, and the run waits in `unknown_outcome`.
         Of several such questions that were left open together, it gets the answers once all have come.
+        A tool may give its question up, such as by `asyncio.timeout`, and act: then it may have acted.
         """
         return await self._ask(question, details, before_acting)
 

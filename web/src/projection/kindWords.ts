@@ -89,6 +89,7 @@ export const KIND_WORDS: Readonly<Record<string, string>> = {
   "tenant.declared": "a program says other settings of the tenant than are stored",
   "tenant.updated": "the tenant's settings are others",
   "tick.passed": "tick {tick} is over · {acted} acted · {rejected} refused",
+  "tool.question_left": "the tool goes on without an answer · {key}",
   "turn.asked": "a reply is asked for · {trigger} · {run}",
   "turn.deleted": "a turn is deleted · {branch}",
   "turns.imported": "turns are imported · into {branch}",

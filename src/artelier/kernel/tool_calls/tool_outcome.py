@@ -463,6 +463,10 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
                     if tool.heartbeat_timeout_s is None:
                         return await work
                     return await beat.watch(work, silent_s=tool.heartbeat_timeout_s)
+        except asyncio.CancelledError as error:
+            if error is call.left_by:
+                core.history.questions.cut_off(key)
+            raise
         except TransientError as error:
             if attempt == attempts:
                 raise
@@ -530,15 +534,17 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
     async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> PersonAnswer:
         nonlocal questions
         questions += 1
+        asked = question_key(key, questions)
         with beat.asking():
-            approval = await approve(
-                core,
-                question,
-                details,
-                key=question_key(key, questions),
-                by_tool=True,
-                before_acting=before_acting,
-            )
+            try:
+                approval = await approve(
+                    core, question, details, key=asked, by_tool=True, before_acting=before_acting
+                )
+            except asyncio.CancelledError as error:
+                if tool.side_effect and not tool.idempotent:
+                    call.left_by = error
+                    await _leave_question(core, asked)
+                raise
         decision = "deny" if approval.decision == "expired" else approval.decision
         return PersonAnswer(
             decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
@@ -583,6 +589,19 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
         cancelled=lambda: core.cancelled_reason is not None or core.stopping,
         in_thread=call.in_thread,
     )
+
+
+async def _leave_question(core: RunCore, asked: str) -> None:
+    """Have it in the log that a tool gives its question up before the tool goes on: it may act then."""
+    left = ev.ToolQuestionLeft(key=asked)
+    if core.actor is None or core.delivery.is_closing or not core.history.questions.is_open(asked):
+        return
+    core.history.questions.fold(left)
+    recorded = asyncio.ensure_future(core.writer.commit(left))
+    while not recorded.done():
+        with suppress(asyncio.CancelledError):  # the tool hears of the first
+            await asyncio.wait((recorded,))
+    recorded.result()
 
 
 async def _charge(core: RunCore, key: str, amount: int, *, refused: Callable[[], None]) -> None:

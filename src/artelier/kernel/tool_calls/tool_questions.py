@@ -2,7 +2,8 @@
 
 A tool says with its question that it has done nothing before it (`before_acting`). That holds while nobody
 answers, and as long as the answer has not reached the tool: one that comes when nobody drives the run, or in
-the instant in which a drive ends, is heard by the next drive.
+the instant in which a drive ends, is heard by the next drive. A tool that gives its question up itself may
+have acted after that, unless its call was cut off with it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ QUESTION_KINDS = (
     ev.SignalReceived.KIND,
     ev.RunSuspendedEvent.KIND,
     ev.ToolRetried.KIND,
+    ev.ToolQuestionLeft.KIND,
+    ev.StepCancelled.KIND,
+    ev.StepTimedOut.KIND,
 )
 """Events of one run's stream that it takes to know its calls."""
 
@@ -30,8 +34,21 @@ class _AskingCall:
     """Those whose answer has not reached the tool."""
     heard: set[str] = field(default_factory=set[str])
     """Those whose answer has, since the tool last said that it had done nothing."""
+    left: set[str] = field(default_factory=set[str])
+    """Those that it has given up since then."""
+    cut_off: set[str] = field(default_factory=set[str])
+    """Those that it has given up because its call was cut off in them, in this drive."""
     is_silent: bool = False
     """True if it has asked since then without saying so."""
+
+    @property
+    def is_untouched(self) -> bool:
+        return not (self.heard or self.left or self.is_silent) and bool(self.open or self.unheard)
+
+    def take_back(self) -> None:
+        """Take note that the call did nothing after it gave its questions up."""
+        self.open |= self.left
+        self.left.clear()
 
 
 class ToolQuestions:
@@ -46,7 +63,7 @@ class ToolQuestions:
 
     def __contains__(self, key: str) -> bool:
         call = self._calls.get(key)
-        return call is not None and not (call.heard or call.is_silent) and bool(call.open or call.unheard)
+        return call is not None and call.is_untouched
 
     def untouched(self) -> frozenset[str]:
         """Return the calls that have done nothing yet."""
@@ -55,8 +72,23 @@ class ToolQuestions:
     def missed(self, came: set[str]) -> tuple[str, ...]:
         """Return the questions whose answer has not reached their tool. `came`: the answers to this drive."""
         return tuple(
-            sorted(key for call in self._calls.values() for key in call.unheard | (call.open & came))
+            sorted(
+                key
+                for call in self._calls.values()
+                for key in call.unheard | (call.open & came) | call.cut_off
+            )
         )
+
+    def is_open(self, question: str) -> bool:
+        """Return True for a question before acting that nobody has answered or given up."""
+        call = self._call_of(question)
+        return call is not None and question in call.open
+
+    def cut_off(self, key: str) -> None:
+        """Note that a call was cut off in its question, and did nothing after it."""
+        if (call := self._calls.get(key)) is not None:
+            call.cut_off |= call.left
+            call.take_back()
 
     def hear(self, question: str) -> None:
         """Note that an answer reaches the tool now."""
@@ -82,10 +114,15 @@ class ToolQuestions:
         if isinstance(data, ev.ToolRequested):
             self._calls.pop(data.key, None)
         elif isinstance(data, ev.ToolRetried):
-            call = self._calls.get(data.key)
-            if call is not None and not call.open:  # it may have heard, unless the end of the drive says so
-                call.heard |= call.unheard
-                call.unheard.clear()
+            self._enter_again(data.key)
+        elif isinstance(data, ev.ToolQuestionLeft):
+            call = self._call_of(data.key)
+            if call is not None and data.key in call.open:
+                call.open.discard(data.key)
+                call.left.add(data.key)
+        elif isinstance(data, ev.StepCancelled | ev.StepTimedOut):
+            if (call := self._calls.get(data.key)) is not None:
+                call.take_back()
         elif isinstance(data, ev.ApprovalRequested):
             self._ask(data)
         elif isinstance(data, ev.ApprovalGiven):
@@ -95,12 +132,22 @@ class ToolQuestions:
         elif isinstance(data, ev.RunSuspendedEvent):
             self._leave(data)
 
+    def _enter_again(self, key: str) -> None:
+        if (call := self._calls.get(key)) is None:
+            return
+        call.take_back()  # it asks again
+        call.cut_off.clear()
+        if not call.open:  # it may have heard, unless the end of the drive says so
+            call.heard |= call.unheard
+            call.unheard.clear()
+
     def _ask(self, asked: ev.ApprovalRequested) -> None:
         key, number = _parts(asked.key)
         if asked.before_acting and number:
             call = self._calls.setdefault(key, _AskingCall())
             call.open.add(asked.key)
             call.heard.clear()
+            call.left.clear()
             call.is_silent = False
         elif (call := self._calls.get(key)) is not None:
             call.is_silent = True
@@ -122,7 +169,9 @@ class ToolQuestions:
             unheard |= self._told
         for question in unheard:
             call = self._call_of(question)
-            if call is not None and question in call.heard:
+            if call is not None and question in call.left:
+                call.take_back()
+            elif call is not None and question in call.heard:
                 call.heard.discard(question)
                 call.unheard.add(question)
         self._told.clear()
