@@ -216,12 +216,13 @@ def test_many_reflexes_keep_their_order_and_none_waits_too_long() -> None:
 
     outcomes = asyncio.run(tell())
 
-    # The limit of a reflex counts the machine's time, also while other programs have it. Who waited too long
-    # for a worker says another sentence.
+    # Both limits count the time of the machine, also while other programs have it: a few may meet one. If all
+    # of them waited in the pool, many would find no worker.
+    late = {n for n, outcome in enumerate(outcomes) if "no sandbox worker was free" in outcome.detail}
     held_up = {n for n, outcome in enumerate(outcomes) if "ran longer than 100 ms" in outcome.detail}
-    assert len(held_up) < len(outcomes) == 500
+    assert len(late) < 100 and len(held_up) < len(outcomes) == 500
     for n, outcome in enumerate(outcomes):
-        assert outcome.action == (None if n in held_up else Noop(reasoning=str(n))), outcome
+        assert outcome.action == (None if n in late | held_up else Noop(reasoning=str(n))), outcome
 
 
 @pytest.mark.parametrize(
