@@ -343,10 +343,10 @@ def test_a_first_cap_counts_what_is_used_while_it_is_set(
         path = tmp_path / "s.db"
         with Kernel.open(path, models={"m": model}) as kernel, Kernel.open(path) as operator:
             for name in [f"top{number}" for number in range(6)]:
+                model.requests.clear()  # of the family before
                 at_work = asyncio.ensure_future((only_below if is_idle else family)(kernel, name))
                 while len(model.requests) < 4:
                     await asyncio.sleep(0)
-                model.requests.clear()
                 await asyncio.sleep(0.02 + draw.random() * 0.08)
                 desk = (operator if elsewhere else kernel).for_tenant()
                 await desk.limit(name, unit="usd", cap="0.25")

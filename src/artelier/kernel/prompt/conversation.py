@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Protocol
 
-from artelier.errors import InvalidRequest
+from artelier.errors import InvalidRequest, RunEnded
 from artelier.kernel.events import Added, MessageEntry
 from artelier.kernel.prompt.manifest import (
     RangePart,
@@ -50,6 +50,13 @@ class Cleaner(Protocol):
     """Gives content as a run sees it; `foreign` content comes from outside."""
 
     def __call__(self, content: bytes, /, *, foreign: bool = False) -> bytes: ...
+
+
+def _gone(name: str) -> RunEnded:
+    return RunEnded(
+        f"the run of conversation {name!r} is gone",
+        expected="a run that is held, by `async with` or a variable, while its conversation grows",
+    )
 
 
 class Conversation:
@@ -110,8 +117,16 @@ class Conversation:
         """Add a message, a model's reply or a tool's result.
 
         `is_recorded`: the message stands in this run's log like that, and is not looked into for personal
-        data once more. Errors: `InvalidRequest` for anything else.
+        data once more. Errors: `InvalidRequest` for anything else; `RunEnded` if nobody holds the run.
         """
+        try:
+            self._append(item, is_recorded=is_recorded)
+        except ReferenceError:
+            raise _gone(self.name) from None
+
+    def _append(
+        self, item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult, *, is_recorded: bool
+    ) -> None:
         if isinstance(item, ModelResult):
             if item.reply is None or not item.key:
                 raise InvalidRequest("a result that no step produced cannot be appended")
@@ -144,7 +159,10 @@ class Conversation:
         """
         message = message_from(item)
         if self._prepare is not None and not is_recorded:
-            await self._prepare(comparable(message))
+            try:
+                await self._prepare(comparable(message))
+            except ReferenceError:
+                raise _gone(self.name) from None
         self.append(message, is_recorded=is_recorded)
 
     def _check(self, message: ChatMessage) -> None:

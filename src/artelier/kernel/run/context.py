@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from artelier.errors import (
@@ -30,7 +32,7 @@ from artelier.kernel.prompt.manifest import comparable, encode_json
 from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.pending_steps import CallsInFlight
 from artelier.kernel.run.services import Services, TenantState
-from artelier.kernel.run.status import FINAL, CompensationResult, StatusMachine
+from artelier.kernel.run.status import FINAL, CompensationResult, StatusMachine, ended_hint
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import SingleStep, StepKeys
 from artelier.log import Blob, BlobRef, DataKey, Stream, control_stream, decode_stored, make_blob, stored_blob
@@ -46,18 +48,6 @@ branch_key: contextvars.ContextVar[tuple[RunCore, str] | None] = contextvars.Con
 
 LIST = "list:"
 """How the names of conversations begin that hold plain lists."""
-
-
-def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
-    """Return what to do with a run that takes no steps here."""
-    if is_imported:
-        return f"Fork it: `artelier fork {run_id}`; an imported run is driven no more."
-    if status == "failed":
-        return f"Reopen it with `artelier retry {run_id}`, or fork it."
-    if status in FINAL:
-        return f"Fork it: `artelier fork {run_id}`."
-    return f"It has not ended: let it go on first (`artelier resume {run_id}`), or fork it."
-
 
 RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 """Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
@@ -119,6 +109,8 @@ class RunCore(ToolBounds):
         actions: RunActions,
     ) -> None:
         super().__init__(services.policy)
+        self.itself: RunCore = weakref.proxy(self)
+        """For what this run holds: in a cycle, it would be left to the collector, which stops everybody."""
         self._actions = actions
         self.services = services
         self.store = services.store
@@ -162,7 +154,7 @@ class RunCore(ToolBounds):
         self.children: set[str] | None = None
         """Ids of the runs below it that its tools have started; None until somebody counts them."""
         self.conversations: dict[str, Conversation] = {}
-        self.lists = PlainLists(self.list_conversation)
+        self.lists = PlainLists(partial(RunCore.list_conversation, self.itself))
         self.fresh: dict[int, Conversation] = {}
         """Conversations with messages that no event has recorded, by identity; in the order they grew."""
         self.row_id: int | None = None
@@ -178,7 +170,7 @@ class RunCore(ToolBounds):
         """Set the fields for calls of models and tools that are at work."""
         self.pending_caps: frozenset[tuple[str, str]] = frozenset()
         """Of caps that are on their way into the log: what is used counts there, but nothing is reserved."""
-        self.calls = CallsInFlight(self.left_s)
+        self.calls = CallsInFlight(partial(RunCore.left_s, self.itself))
         """Those inside a model or a tool."""
         self.sendings: dict[str, Sending] = {}
         """Model calls at work, by key: the attempt, and when their provider was last heard of."""
@@ -201,7 +193,7 @@ class RunCore(ToolBounds):
         self.pii: Personal | None = None
         """What replaces personal data, if the policy asks for it."""
         if (personal := self.services.personal) is not None:
-            self.pii = Personal(self, personal(self.tenant.id))
+            self.pii = Personal(self.itself, personal(self.tenant.id))
             self.keys.check = self.pii.check_name
         self._kept: dict[bytes, tuple[BlobRef, Blob]] = {}
         self._recent: dict[str, bytes] = {}
@@ -209,7 +201,7 @@ class RunCore(ToolBounds):
 
     def _hear(self) -> None:
         """Set the fields for commands, their effects, and what reaches the run's code."""
-        self.delivery = Delivery(self)
+        self.delivery = Delivery(self.itself)
         self.paused = False
         self.stepping = SingleStep()
         """Whether it goes on for one cycle only."""
@@ -334,7 +326,8 @@ class RunCore(ToolBounds):
 
     def _conversation(self, name: str) -> Conversation:
         clean, prepare = (None, None) if self.pii is None else (self.pii.clean, self.pii.prepare_foreign)
-        return Conversation(name, keep=self.keep, grown=self._note_grown, clean=clean, prepare=prepare)
+        keep, grown = partial(RunCore.keep, self.itself), partial(RunCore._note_grown, self.itself)
+        return Conversation(name, keep=keep, grown=grown, clean=clean, prepare=prepare)
 
     def _note_grown(self, conversation: Conversation) -> None:
         self.fresh[id(conversation)] = conversation
@@ -460,7 +453,7 @@ class RunCore(ToolBounds):
             why = self.closed_because or f"is {self.status}"
             ended = RunEnded(
                 f"run {self.run_id} {why}; it takes no new steps",
-                hint=_ended_hint(self.run_id, self.status, is_imported=self.closed_because == "was imported"),
+                hint=ended_hint(self.run_id, self.status, is_imported=self.closed_because == "was imported"),
             )
             self.refused_step = self.refused_step or ended
             raise ended

@@ -86,11 +86,11 @@ class _Cancelled:
     nth: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Delivery:
     """Hands outcomes to the code of one run."""
 
-    core: OrderedRun
+    core: OrderedRun  # held weakly, see `RunCore.itself`
     effects: Effects = field(init=False)
     main: asyncio.Task[object] | None = None
     """The task that opened the run: who cancels it interrupts the drive."""
@@ -341,7 +341,7 @@ class Delivery:
     def _tick(self) -> None:
         self._ticks -= 1
         if self._ticks:
-            self.core.loop.call_soon(self._tick)
+            asyncio.get_running_loop().call_soon(self._tick)  # the run may be gone by now
         else:
             self._announce()
 
@@ -419,13 +419,14 @@ class Delivery:
             self._quiet_ticks = REACTION_TICKS
 
     def _quiet_tick(self) -> None:
-        if self._ticks or self._timers or not all(map(self._is_parked, self.steps.values())):
+        is_quiet = not (self._ticks or self._timers) and all(map(self._is_parked, self.steps.values()))
+        if self.is_closing or not is_quiet:
             self._quiet_ticks = 0  # the end of what is at work begins anew
             return
         self._quiet_ticks -= 1
         if self._quiet_ticks:
             self.core.loop.call_soon(self._quiet_tick)
-        elif self._parked and self.core.suspended is None and not self.is_closing:
+        elif self._parked and self.core.suspended is None:
             error = next(iter(self._parked.values()))
             self.core.suspend(error.status, error.reason, run_id=error.run_id)
             self._announce()

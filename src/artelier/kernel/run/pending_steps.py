@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
-from weakref import WeakSet
+from weakref import WeakSet, proxy
 
 from artelier.clock import Clock
 from artelier.errors import ReplayMismatch, RunSuspended
@@ -206,7 +206,7 @@ class Effects:
     """The side effects of one drive that its code has cancelled."""
 
     def __init__(self, delivery: StepOrder) -> None:
-        self._delivery = delivery
+        self._delivery = proxy(delivery)
         self.unsettled: list[str] = []
         """Those of which it was not known what they did."""
         self._owed: dict[asyncio.Task[Any], int] = {}

@@ -259,3 +259,14 @@ class AgentResult:
     cost_microusd: int = 0
     artifact: str = ""
     """Ref of the artifact that the result was written to, if any."""
+
+
+def ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
+    """Return what to do with a run that takes no steps here."""
+    if is_imported:
+        return f"Fork it: `artelier fork {run_id}`; an imported run is driven no more."
+    if status == "failed":
+        return f"Reopen it with `artelier retry {run_id}`, or fork it."
+    if status in FINAL:
+        return f"Fork it: `artelier fork {run_id}`."
+    return f"It has not ended: let it go on first (`artelier resume {run_id}`), or fork it."

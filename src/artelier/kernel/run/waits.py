@@ -315,8 +315,9 @@ class RunTimeout:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._watch is not None and self._task is not None
-        self._watch.cancel()
+        watch, self._watch = self._watch, None  # else its cancellation and this would hold each other
+        assert watch is not None and self._task is not None
+        watch.cancel()
         scopes.reset(self._token)
         if self.is_over:
             left = self._task.uncancel()

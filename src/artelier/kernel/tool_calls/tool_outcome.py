@@ -555,24 +555,24 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
     async def spend(amount: int) -> None:
         if amount <= 0:
             return
-        spent[amount] += 1
-        if spent[amount] <= charged[amount]:
-            return  # a try before this one was charged for it
-        charged[amount] += 1
 
         def take_back() -> None:
             charged[amount] -= 1
             spent[amount] -= 1
 
-        try:
-            await _charge(core, key, amount, refused=take_back)
-        except BudgetChanged:  # another account pays now
-            await read_budget(core)
-            await spend(amount)
-        except Exhausted as error:
-            if tool.side_effect and not tool.idempotent:
-                error.hint = SPEND_FIRST
-            raise
+        while True:
+            spent[amount] += 1
+            if spent[amount] <= charged[amount]:
+                return  # a try before this one was charged for it
+            charged[amount] += 1
+            try:
+                return await _charge(core, key, amount, refused=take_back)
+            except BudgetChanged:  # another account pays now
+                await read_budget(core)
+            except Exhausted as error:
+                if tool.side_effect and not tool.idempotent:
+                    error.hint = SPEND_FIRST
+                raise
 
     times = [core.deadline_us] if core.deadline_us is not None else []
     if tool.timeout_s:
