@@ -513,6 +513,7 @@ def test_messages_are_revised_hidden_and_deleted_through_http(tmp_path: Path) ->
                 "turns": 2,
                 "derived_runs": ["c/r000003"],
                 "erased_runs": ["c/r000003"],
+                "unshown_runs": [],
                 "derived_artifacts": [],
                 "is_erased": True,
                 "is_cleaned": True,
