@@ -84,10 +84,10 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             assert "seven lines" in model.requests[-1].messages[-1].text
 
             shown = good(await served.vic.get("/sessions/c"))["turns"]
-            assert [[one["media_type"] for one in turn["media"]] for turn in shown] == [
-                ["image/png"],
-                ["text/plain"],
-            ]
+            assert [
+                [(one["position"], one["media_type"], one["size_bytes"]) for one in turn["media"]]
+                for turn in shown
+            ] == [[(1, "image/png", len(png()))], [(1, "text/plain", 11)]]
             seen = await served.vic.get("/sessions/c/turns/1/media/1")
             assert (seen.content, seen.headers["content-type"]) == (png(), "image/png")
             text = await served.vic.get("/sessions/c/turns/2/media/1")

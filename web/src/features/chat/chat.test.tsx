@@ -273,8 +273,15 @@ test("a reply has the picture of who speaks, and what the model thought is folde
 test("what went with words is shown, wherever it was attached: pictures to see, all else to download", async () => {
   const [turn] = CHAT.turns;
   const media = [
-    { media_type: "image/png", size_bytes: 9120, pages: null, seconds: null },
-    { media_type: "application/pdf", size_bytes: 40, pages: 2, seconds: null },
+    {
+      position: 1,
+      media_type: "image/png",
+      size_bytes: 9120,
+      pages: null,
+      pixels: [640, 480],
+      seconds: null,
+    },
+    { position: 2, media_type: "application/pdf", size_bytes: 40, pages: 2, pixels: null, seconds: null },
   ];
   chat = { ...CHAT, turns: [{ ...turn!, media }] };
   await show();
