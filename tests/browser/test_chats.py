@@ -64,6 +64,70 @@ def test_a_chat_has_other_replies_branches_and_a_state(
     expect(turn).to_contain_text("Hello there.")
 
 
+def test_what_was_said_behind_another_reply_opens_also_when_its_turn_is_deleted(
+    lived_in: LivedIn, sign_in: SignIn, shot: Shot
+) -> None:
+    page = sign_in(lived_in.server.link())
+    hand = Hand(page)
+    hand.post("sessions", body={"id": "roads"})
+
+    def settled() -> str:
+        run = hand.get("sessions", "roads")["branches"][0]["run_id"]
+        hand.until("runs", run, status="completed")
+        return run
+
+    for text in ("We set out.", "We ride north.", "The pass is closed."):
+        hand.post("sessions", "roads", "turns", body={"text": text})
+        behind = settled()
+    hand.post("sessions", "roads", "rewind", body={"turn": 2})
+    hand.post("sessions", "roads", "regenerate", body={})
+    settled()
+    page.goto(f"{lived_in.server.address}/chat/roads")
+    chat = page.get_by_role("region", name="Chat roads")
+    turn, third = chat.get_by_role("article", name="Turn 2"), chat.get_by_role("article", name="Turn 3")
+    expect(turn.get_by_role("group", name="Replies").get_by_role("status")).to_have_text("2 of 2")
+    expect(third).to_have_count(0)
+
+    turn.get_by_role("button", name="More about turn 2").press("Enter")
+    page.get_by_role("menuitem", name="Open another reply on a branch …").press("Enter")
+    dialog = page.get_by_role("dialog", name="Other replies of turn 2")
+    expect(dialog.get_by_role("button", name="Open reply 1")).to_be_focused()
+    _both_themes(page, shot, "other-replies")
+    page.keyboard.press("Enter")
+    expect(third).to_contain_text("The pass is closed.")
+    expect(chat.get_by_role("combobox", name="Branch")).to_have_value("branch-2")
+    hand.post("sessions", "roads", "rewind", body={"branch": "branch-2", "turn": 1})
+
+    page.goto(f"{lived_in.server.address}/chat/roads")
+    turn.get_by_role("button", name="More about turn 2").click()
+    page.get_by_role("menuitem", name="Delete the turn …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    note = page.get_by_role("region", name="Notifications")
+    expect(note).to_contain_text(f"on no branch: {behind}")
+    _both_themes(page, shot, "unshown")
+    note.get_by_role("button", name="Open it").press("Enter")
+    expect(third).to_contain_text("The pass is closed.")
+    expect(turn).to_have_count(0)
+
+    page.goto(f"{lived_in.server.address}/runs/{behind.replace('/', '%2F')}")
+    page.get_by_role("button", name="Inspect").click()
+    opens = page.get_by_role("button", name="Open its reply on a branch")
+    expect(opens).to_be_visible()
+    _both_themes(page, shot, "run-of-chat")
+    page.set_viewport_size({"width": 390, "height": 844})
+    opens.press("Enter")
+    expect(page.get_by_role("complementary", name="Inspector")).to_have_count(0)
+    expect(third).to_contain_text("The pass is closed.")
+
+
+def _both_themes(page: Page, shot: Shot, name: str) -> None:
+    for size in ({"width": 390, "height": 844}, {"width": 1440, "height": 900}):
+        page.set_viewport_size({"width": size["width"], "height": size["height"]})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            shot(page, f"{name}-{size['width']}-{scheme}")
+
+
 FAILING = {
     "profile_id": "logged",
     "operations": [

@@ -30,6 +30,7 @@ def test_an_author_edits_what_was_said_without_touching_a_file(say: Say, provide
         "turns": 2,
         "derived_runs": ["c/r000003"],
         "erased_runs": ["c/r000003"],
+        "unshown_runs": [],
         "derived_artifacts": [],
         "is_erased": True,
         "is_cleaned": True,
@@ -45,6 +46,18 @@ def test_an_author_edits_what_was_said_without_touching_a_file(say: Say, provide
     assert say("/delete-chat other", "--json").code == 2
     assert say("/delete-chat c").code == 0
     assert "no chats" in say("--list").err
+
+
+def test_a_deletion_says_what_it_keeps_on_no_branch_and_how_to_open_it(say: Say, provider: Provider) -> None:
+    provider.says("one", "two", "three", "four")
+    say("a", "b", "c", "--json")
+
+    ran = say("/rewind 2", "/regenerate", "/delete 2")
+
+    assert "kept, but on no branch: c/r000003" in ran.err
+    assert "/branch NAME c/r000003 opens what was said there" in ran.err
+    shown = objects(say("/branch back c/r000003", "/turns", "--json"))[-1]["turns"]
+    assert [one["user"] for one in shown] == ["a", "c"]
 
 
 def test_several_characters_and_files_of_other_programs(say: Say, provider: Provider, shell: Shell) -> None:

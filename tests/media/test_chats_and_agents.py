@@ -137,11 +137,22 @@ def test_the_command_line_shows_files(shell: Shell, provider: Provider) -> None:
         "chat", "c", "--message", "Look", "--message", "Sure?", "--attach", "a.png", "--attach", "b.pdf"
     )
     listed = shell("chat", "c", "--message", "/turns")
+    as_json = json.loads(shell("chat", "c", "--message", "/turns", "--json").out)
+    (picture, paper), *later = [one["media"] for one in as_json["turns"]]
     solo = shell("do", "Look.", "--workspace", ".", "--solo", "--attach", "a.png", "--run-id", "r1", "--yes")
 
     assert (said.code, solo.code) == (0, 0), said.err + solo.err
     assert "attached 1: image, image/png, 5 x 5 pixels, " in listed.err
     assert "attached 2: pdf, application/pdf, " in listed.err
+    assert picture == {
+        "position": 1,
+        "media_type": "image/png",
+        "size_bytes": len(png(5, 5)),
+        "pages": None,
+        "pixels": [5, 5],
+        "seconds": None,
+    }
+    assert (paper["position"], paper["media_type"], paper["pages"], later) == (2, "application/pdf", 1, [[]])
     assert "b:" not in listed.err + listed.out
     bodies = [one.body for one in provider.server.requests]
     assert sent_parts(bodies[0]) == ["text", "image_url", "file"]

@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 
 from artelier import Price
 from artelier.agents import Worker
-from artelier.errors import Conflict
-from artelier.missions.status import TaskStatus, goal_status
+from artelier.errors import (
+    Conflict,
+    ContextTooLong,
+    MissingKey,
+    ModelReplyBroken,
+    ModelTimeout,
+    OutputInvalid,
+    PriceUnknown,
+    UnknownModel,
+)
+from artelier.missions.status import TaskStatus, goal_status, reason_sentence
 from artelier.tools.built_in import ask_tool
 from tests.missions.mission_stage import (
     ASK,
@@ -276,3 +285,12 @@ def test_a_fork_is_worked_on_beside_its_mission_whose_agents_do_not_see_what_it_
             assert not any("forks/" in text for text in asked)
 
     play(scenario())
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [ContextTooLong, MissingKey, ModelReplyBroken, ModelTimeout, OutputInvalid, PriceUnknown, UnknownModel],
+)
+def test_why_a_task_failed_is_said_in_words(failure: type[Any]) -> None:
+    said = reason_sentence("figures", status="failed", reason=failure.code, blocked_by="")
+    assert failure.code not in said and said.startswith("figures ")

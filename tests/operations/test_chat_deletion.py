@@ -71,6 +71,7 @@ def test_the_words_of_a_deleted_turn_are_in_no_byte_and_the_turns_after_it_go_on
 
         assert done.is_erased and done.is_cleaned
         assert done.derived_runs == ("c/r000002", "c/r000003") and done.erased_runs == ("c/r000002",)
+        assert done.unshown_runs == ()  # the branch shows what was said next
         assert not holds(kernel, tmp_path)
         turns = play(session.turns())
         assert [(one.user, one.text) for one in turns] == [
@@ -94,7 +95,8 @@ def test_what_was_said_after_another_variant_of_a_deleted_turn_can_be_opened_and
             await session.rewind(2)
             await session.regenerate()
             done = await session.delete_turn(2)
-            left = [run for run in done.derived_runs if run not in done.erased_runs]
+            assert done.unshown_runs == ("c/r000003",)
+            left = done.unshown_runs
 
             with pytest.raises(NotFound, match="is in this chat"):
                 await session.branch("gone", at_run=done.erased_runs[0])
@@ -103,7 +105,7 @@ def test_what_was_said_after_another_variant_of_a_deleted_turn_can_be_opened_and
             back = await session.branch("back", at_run=left[-1])
             assert [turn.number for turn in await back.turns()] == [1, 3]
             assert await back.generate("fourth")
-            await session.delete_branch("back")
+            assert (await session.delete_branch("back")).unshown_runs == ()
 
         play(run())
         assert not holds(kernel, tmp_path)

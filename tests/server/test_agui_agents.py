@@ -187,22 +187,6 @@ def test_an_error_of_the_client_is_told_to_the_model(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_medium_of_the_client_is_left_out_in_words(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with served(tmp_path, tool_call("pick_colour", {"kind": "warm"}), "Thanks.") as made:
-            first = await post(made.client, body([says("Which?")]))
-            [(call_id, _, _)] = calls(first)
-            image = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
-            content = [{"type": "text", "text": "the red one"}, image]
-            events = await post(made.client, body([says("Which?"), gives(call_id, content)]))
-
-            assert text_of(events) == "Thanks."
-            told = made.model.requests[-1].messages[-1].text
-            assert "the red one" in told and "(image, left out)" in told
-
-    asyncio.run(main())
-
-
 def test_tools_of_the_server_are_told_with_their_results(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(tmp_path, tool_call("weather", {"city": "Oslo"}), "Sun.") as made:

@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 
+from artelier.app import Kernel
+from artelier.artifacts.media.inspection import inspect_medium
+from artelier.kernel.queries.content import blob_json
+from artelier.log import stored_blob
 from artelier.ports.media import ATTACHMENTS_MAX, MEDIUM_BYTES_MAX, MediaRules, media_in
-from artelier.testing import ScriptedMediaModel
+from artelier.testing import ScriptedMediaModel, tool_call
 from artelier.tokens.estimate import IMAGES
 from tests.media.samples import png
 from tests.missions.mission_stage import planned
+from tests.missions.task_stage import decide, write
 from tests.missions.test_attachments import SeeingTeam
 from tests.server.house import house, on_a_port
-from tests.server.test_agui_agents import AGUI_CLIENT, WEB, body, post, text_of, types
+from tests.server.test_agui_agents import AGUI_CLIENT, WEB, body, calls, gives, post, says, text_of, types
 
 RULES = MediaRules(types=IMAGES, bound=lambda medium: 1_000)
 
@@ -96,6 +101,134 @@ def test_an_artifact_is_shown_by_its_ref_as_its_reader_may(tmp_path: Path) -> No
             assert (text_of(told), model.media) == ("A dot.", [(png(5, 5),)])
             asked = body([shows("And this?", url("uploads/gone.png@1"))], forwardedProps=AGENT)
             assert (await made.client.post("/api/v1/agui", json=asked)).status_code == 404
+
+    asyncio.run(main())
+
+
+RESULT = [{"type": "text", "text": '{"colour": "red"}'}]
+
+
+def picks(*sources: dict[str, Any], text: list[dict[str, Any]] = RESULT) -> list[dict[str, Any]]:
+    """What the client's tool gives: its words, and media."""
+    return [*text, *({"type": "image", "source": one} for one in sources)]
+
+
+def told_of(model: ScriptedMediaModel) -> str:
+    """The result of the newest tool that the model was told of."""
+    return [one.text for one in model.requests[-1].messages if one.role == "tool"][-1]
+
+
+def test_a_model_sees_what_a_tool_of_the_client_shows(tmp_path: Path) -> None:
+    model = ScriptedMediaModel([tool_call("pick_colour", {"kind": "warm"}), "Red."], rules=RULES)
+
+    async def main() -> None:
+        async with house(tmp_path, model=model) as made:
+            sent = await made.client.post("/api/v1/uploads", files={"file": ("a.png", png(6, 6))})
+            ref = "{id}@{version}".format(**sent.json()["items"][0])
+            said = [says("Which?")]
+            [(call_id, _, _)] = calls(await post(made.client, body(said, forwardedProps=AGENT)))
+            gone = gives(call_id, picks(url("uploads/gone.png@1")))
+            asked = body([*said, gone], forwardedProps=AGENT)
+            assert (await made.client.post("/api/v1/agui", json=asked)).status_code == 404
+
+            answer = gives(call_id, picks(data(png(5, 5)), url(ref)))
+            told = await post(made.client, body([*said, answer], forwardedProps=AGENT))
+
+            assert text_of(told) == "Red."
+            assert model.media == [(png(5, 5), png(6, 6))]
+            assert '"colour":"red"' in told_of(model) and "shown as attachment 2" in told_of(model)
+            events = [event async for event in made.kernel.events()]
+            assert "iVBOR" not in str([event.plain() for event in events])
+            [done] = [one for one in events if one.kind == "tool.completed"]
+            assert len(done.plain()["media"]) == 2
+            run, file = call_id.partition("#")[0], tmp_path / "run.artelier"
+            assert made.kernel.verify().ok
+            await made.kernel.for_tenant().export(run, file)
+            with Kernel.open(tmp_path / "other.db", models={}, environ={}) as other:
+                await other.for_tenant().import_(file)
+                assert other.verify().ok
+
+    asyncio.run(main())
+
+
+LEFT_OUT = [
+    (url("https://example.com/a.png"), "addresses are not fetched here"),
+    ({"type": "file", "value": "file-123", "provider": "openai"}, "what another holds"),
+    ({"type": "data", "value": "no base64!", "mimeType": "image/png"}, "it is no base64"),
+    (data(png(), "image/jpeg"), "another type of medium than is said"),
+    (data(png()[:-6]), "broken"),
+    (data(b"\0\0\0\x18ftypmp42", "video/mp4"), "no image, sound, PDF or text"),
+    (data(bytes(MEDIUM_BYTES_MAX + 3)), "too large"),
+]
+
+
+def test_what_of_a_result_cannot_be_shown_is_left_out_with_the_reason_and_the_rest_is_kept(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedMediaModel([tool_call("pick_colour", {"kind": "warm"}), "Red."], rules=RULES)
+
+    async def main() -> None:
+        async with house(tmp_path, model=model) as made:
+            said = [says("Which?")]
+            [(call_id, _, _)] = calls(await post(made.client, body(said, forwardedProps=AGENT)))
+            result = picks(*(source for source, _ in LEFT_OUT), data(png(5, 5)))
+            told = await post(made.client, body([*said, gives(call_id, result)], forwardedProps=AGENT))
+
+            assert text_of(told) == "Red."
+            notes = json.loads(told_of(model))["media"]
+            for note, (_, why) in zip(notes, LEFT_OUT, strict=False):
+                assert note.startswith("left out: ") and why in note
+            assert notes[len(LEFT_OUT) :] == ["shown as attachment 1"]
+            assert model.media == [(png(5, 5),)]
+
+    asyncio.run(main())
+
+
+def test_a_process_that_goes_on_with_an_answer_shows_what_came_with_it(tmp_path: Path) -> None:
+    """The server that took it is gone before the tool has heard of it."""
+    model = ScriptedMediaModel([tool_call("pick_colour", {"kind": "warm"}), "Red."], rules=RULES)
+
+    async def main() -> None:
+        async with house(tmp_path, model=model) as made:
+            said = [says("Which?")]
+            [(call_id, _, _)] = calls(await post(made.client, body(said, forwardedProps=AGENT)))
+            run, _, step = call_id.partition("#")
+            facts = [await inspect_medium(png(5, 5))]
+            given = {"content": "red", "media": ["shown as attachment 1"]}
+            desk = made.kernel.for_tenant()
+            await desk.approve(run, f"{step}/ask/1", arguments=given, media=facts)
+            await desk.export(run, tmp_path / "run.artelier")
+        with Kernel.open(tmp_path / "other.db", models={}, environ={}) as other:
+            await other.for_tenant().import_(tmp_path / "run.artelier")
+            assert other.verify().ok
+            [answer] = [one async for one in other.events() if one.kind == "approval.given"]
+            there = other.for_tenant().services
+            [part] = (await blob_json(there, "default", answer.plain()["answer"]))["attachments"]
+            assert await stored_blob(there.store, "default", part["data"]["blob"]) == png(5, 5)
+        async with house(tmp_path, model=model) as made:
+            again = body([*said, gives(call_id, "late")], forwardedProps=AGENT)
+            assert text_of(await post(made.client, again)) == "Red."
+            assert '"result":"red"' in told_of(model)
+            assert model.media == [(png(5, 5),)]
+
+    asyncio.run(main())
+
+
+def test_a_task_of_a_mission_sees_what_a_tool_of_the_client_shows(tmp_path: Path) -> None:
+    pick = decide("use_tool", tool="pick_colour", input={"kind": "warm"})
+    team = SeeingTeam(planned({"slug": "a"}), scripts={"a": [pick, write("Out a")]})
+
+    async def main() -> None:
+        async with house(tmp_path, model=team.model) as made:
+            wishes = {"mission": True, "launch": True, "model": "m"}
+            said = [says("Paint the house.")]
+            [(call_id, _, _)] = calls(await post(made.client, body(said, forwardedProps=wishes)))
+            answer = gives(call_id, picks(data(png(5, 5))))
+            told = await post(made.client, body([*said, answer], forwardedProps=wishes))
+
+            assert (types(told)[-1], told[-1].outcome.type) == ("RUN_FINISHED", "success")
+            assert any(list(media_in(one.messages)) for one in team.requests)
+            assert made.kernel.verify().ok
 
     asyncio.run(main())
 

@@ -614,7 +614,7 @@ class ToolQuestionLeft(EventData, frozen=True, kw_only=True, omit_defaults=True)
     key: str
 
 
-@event("approval.given")
+@event("approval.given", names_messages=True)
 class ApprovalGiven(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """An answer to one approval, by a person or by the clock (`expired`)."""
 
@@ -622,7 +622,7 @@ class ApprovalGiven(CommandEffect, frozen=True, kw_only=True, omit_defaults=True
     decision: str
     """`approve`, `deny`, `edit` or `expired`."""
     answer: BlobRef | None = None
-    """JSON of `{arguments, note}`."""
+    """JSON of `{arguments, note, attachments}`: the last are media parts, if there are any."""
 
 
 @event("wait.started")

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from artelier.errors import ArtelierError, Exhausted, InvalidArguments, InvalidRequest, ToolFailed
+from artelier.ports.media import Medium
 from artelier.ports.model import ToolSchema
 
 Risk = Literal["low", "medium", "high"]
@@ -23,6 +24,8 @@ class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     arguments: Any = None
     by: str = ""
+    media: tuple[Medium, ...] = ()
+    """What is shown with the answer; stored already."""
 
     def __bool__(self) -> bool:
         return self.decision != "deny"

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from artelier.artifacts.media.inspection import ResultWithMedia
 from artelier.errors import InvalidRequest, ToolFailed
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext
@@ -68,7 +69,15 @@ class ClientTool:
                 f"the client says: {answer.note}" if answer.note else "the client denied the call"
             )
         given: Any = answer.arguments
-        return cast("dict[str, Any]", given).get("content") if isinstance(given, dict) else given
+        if not isinstance(given, dict):
+            return given
+        said = cast("dict[str, Any]", given)
+        content, notes = said.get("content"), said.get("media")
+        if not notes:
+            return content
+        data = cast("dict[str, object]", content) if isinstance(content, dict) else {"result": content}
+        told: dict[str, object] = {**data, "media": notes}
+        return ResultWithMedia(value=told, media=answer.media) if answer.media else told
 
     def to_stored(self) -> dict[str, Any]:
         """Return its definition as JSON data, for the settings of a run."""

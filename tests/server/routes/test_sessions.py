@@ -84,10 +84,10 @@ def test_a_message_shows_artifacts_to_the_model_also_when_the_reply_is_asked_for
             assert "seven lines" in model.requests[-1].messages[-1].text
 
             shown = good(await served.vic.get("/sessions/c"))["turns"]
-            assert [[one["media_type"] for one in turn["media"]] for turn in shown] == [
-                ["image/png"],
-                ["text/plain"],
-            ]
+            assert [
+                [(one["position"], one["media_type"], one["size_bytes"]) for one in turn["media"]]
+                for turn in shown
+            ] == [[(1, "image/png", len(png()))], [(1, "text/plain", 11)]]
             seen = await served.vic.get("/sessions/c/turns/1/media/1")
             assert (seen.content, seen.headers["content-type"]) == (png(), "image/png")
             text = await served.vic.get("/sessions/c/turns/2/media/1")
@@ -513,6 +513,7 @@ def test_messages_are_revised_hidden_and_deleted_through_http(tmp_path: Path) ->
                 "turns": 2,
                 "derived_runs": ["c/r000003"],
                 "erased_runs": ["c/r000003"],
+                "unshown_runs": [],
                 "derived_artifacts": [],
                 "is_erased": True,
                 "is_cleaned": True,

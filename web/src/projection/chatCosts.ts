@@ -1,5 +1,10 @@
 import { plus } from "./draft";
-import { type Graph, NOTHING_SPENT, type Spend } from "./graph";
+import { type Graph, NOTHING_SPENT, type Run, type Spend } from "./graph";
+
+/** The chat that a run has replied in; "" for a run that is no turn of one. */
+export function chatOf(run: Run | undefined): string {
+  return run?.loop === "chat" ? (/^(.+)\/r\d+$/.exec(run.id)?.[1] ?? "") : "";
+}
 
 /** What a chat has cost so far: all its runs together, those of discarded variants as well. */
 export function chatSpend(graph: Graph, chat: string): Spend {

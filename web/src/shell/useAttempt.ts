@@ -1,10 +1,12 @@
 import { useCallback, useRef, useState } from "react";
 import { inWords } from "@/client/http";
 import { toast } from "@/state/ui";
+import type { ToastNote } from "@/ui/Toasts";
 
 interface Done {
   readonly title: string;
   readonly advice?: string;
+  readonly action?: NonNullable<ToastNote["action"]>;
 }
 
 interface Attempt {
@@ -23,8 +25,8 @@ export function useAttempt(): Attempt {
     setBusy(true);
     try {
       const value = await task();
-      const { title, advice = "" } = typeof done === "string" ? { title: done } : done(value);
-      if (title !== "") toast(title, { tone: "good", advice });
+      const told: Done = typeof done === "string" ? { title: done } : done(value);
+      if (told.title !== "") toast(told.title, { tone: "good", ...told });
       return true;
     } catch (error) {
       const { title, advice } = inWords(error);

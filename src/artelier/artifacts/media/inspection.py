@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from artelier.child import ChildPool, ChildStopped, Question
@@ -311,7 +312,8 @@ class ResultWithMedia:
     """
 
     value: dict[str, object]
-    media: tuple[MediaFacts, ...]
+    media: tuple[MediaFacts | Medium, ...]
+    """A `Medium` is stored under the run's key already, such as one that came with an answer."""
 
 
 def check_size(size_bytes: int) -> None:
@@ -395,6 +397,22 @@ class ShownMedia:
             return f"left out: {error.message}"
         self._size_bytes += len(content)
         return f"shown as attachment {len(self.facts)}"
+
+    async def add_base64(self, encoded: str, *, media_type: str = "") -> str:
+        """Take one up that comes as base64, and return a note for the model."""
+        return await self.add(base64_size(encoded), partial(_decoded, encoded), media_type=media_type)
+
+
+def base64_size(encoded: str) -> int:
+    """Return how many bytes some base64 stands for."""
+    return max(0, len(encoded) * 3 // 4 - encoded[-2:].count("="))
+
+
+def _decoded(encoded: str) -> bytes:
+    try:
+        return decode_base64(encoded)
+    except ValueError:
+        raise InvalidRequest("it is no base64") from None
 
 
 async def inspect_attachments(contents: Sequence[bytes]) -> list[MediaFacts]:

@@ -181,6 +181,23 @@ async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
     return Doomed(nodes=(*found.nodes, *below), is_turns=True)
 
 
+async def runs_unshown(store: Store, chat: int) -> list[str]:
+    """Return the runs of replies that are there, in turns that no branch shows, in order.
+
+    Cost: O(nodes of the chat).
+    """
+    rows = await store.query(
+        "WITH RECURSIVE up(node, parent, turn) AS (SELECT n.node, n.parent, n.turn FROM chat_branches b"
+        " JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head WHERE b.chat = ?"
+        " UNION SELECT n.node, n.parent, n.turn FROM up JOIN chat_nodes n ON n.chat = ?"
+        " AND n.node = up.parent)"
+        " SELECT DISTINCT run FROM chat_nodes WHERE chat = ? AND run <> '' AND variant > 0 AND deleted = 0"
+        " AND turn NOT IN (SELECT turn FROM up) ORDER BY run",
+        (chat, chat, chat),
+    )
+    return [run for (run,) in rows]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingVersions:
     """Versions of artifacts once some nodes are gone."""

@@ -72,6 +72,22 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnMedium:
+    """An image, a sound, a PDF or a text that was shown with the words of a turn."""
+
+    position: int
+    """From 1, as in `/sessions/{id}/turns/{number}/media/{position}`."""
+    media_type: str
+    size_bytes: int
+    pages: int | None
+    """Of a PDF."""
+    pixels: tuple[int, int] | None
+    """Width and height of an image."""
+    seconds: int | None
+    """Length of a sound, rounded up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """A turn as one branch shows it."""
 
@@ -91,6 +107,21 @@ class Turn:
     """What the person was called who said them; empty if that is not recorded."""
     media: tuple[Medium, ...] = ()
     """Images, sounds, PDFs and texts that the model was shown with the words; none once they were erased."""
+
+    @property
+    def attached(self) -> list[TurnMedium]:
+        """`media` as the command line, the API and the page name them."""
+        return [
+            TurnMedium(
+                position=position,
+                media_type=one.media_type,
+                size_bytes=one.size_bytes,
+                pages=one.pages,
+                pixels=one.pixels,
+                seconds=one.seconds,
+            )
+            for position, one in enumerate(self.media, 1)
+        ]
 
     @property
     def user_tokens(self) -> int:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
+from artelier.artifacts.media.inspection import KeptMedium, MediaFacts, keep_medium
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import (
     ArtelierError,
@@ -23,6 +26,7 @@ from artelier.kernel.commands import REOPEN, Given
 from artelier.kernel.control_stream import NOTHING
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.history.drift import newest_drift
+from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import blob_json
@@ -35,6 +39,7 @@ from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.log import Batch, EventData
 from artelier.money import parse_usd
 from artelier.pii.vault import escape_json
+from artelier.ports.media import ATTACHMENTS
 from artelier.ports.tool import fit_arguments
 
 if TYPE_CHECKING:
@@ -201,9 +206,11 @@ class CommandsHandle:
         arguments: object = None,
         note: str = "",
         by: str = "operator",
+        media: Sequence[MediaFacts] = (),
     ) -> EventData:
         """Answer an approval. Without `step`, the run's only open one. Placeholders of others in it are text.
 
+        `media`: what is shown with the answer; a tool that asked gets it as `PersonAnswer.media`.
         Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several;
         `InvalidArguments` if `arguments` do not fit the tool that is asked about, and this process has it.
         """
@@ -212,15 +219,16 @@ class CommandsHandle:
         decision = "deny" if deny else "edit" if arguments is not None else "approve"
         if decision == "edit":
             await _check_edit(self, run_id, step, arguments)
-        return await _give(
-            self,
-            run_id,
-            "answer",
-            by=by,
-            key=step,
-            choice=decision,
-            payload=_escape_unknown_placeholders(self, run_id, {"arguments": arguments, "note": note}),
-        )
+        payload = {"arguments": arguments, "note": note}
+        said = cast("dict[str, Any]", _escape_unknown_placeholders(self, run_id, payload))
+        kept = await _keep_media(self, run_id, media)
+        if kept:
+            said = {**said, ATTACHMENTS: [msgspec.to_builtins(one.medium.part) for one in kept]}
+        beside = Batch(blobs=[blob for one in kept for blob in one.blobs]) if kept else NOTHING
+        given = Given(verb="answer", key=step, choice=decision, payload=said)
+        await self.state()
+        self.keep_alive()
+        return (await give_in_order(self, run_id, [given], by=by, beside=beside))[0]
 
     async def reconcile(
         self: TenantScope,
@@ -331,6 +339,15 @@ async def _check_edit(desk: TenantScope, run_id: str, step: str, arguments: obje
             hint=f"{error.hint}. {hint}" if error.hint else hint,
             **error.facts,
         ) from None
+
+
+async def _keep_media(desk: TenantScope, run_id: str, media: Sequence[MediaFacts]) -> list[KeptMedium]:
+    """Return media with their names under the run's key."""
+    if not media:
+        return []
+    key = await key_of(desk.services, await lineage(desk.services, desk.id, run_id))
+    escape = desk.services.escape_placeholders
+    return [await keep_medium(desk.id, key, one, escape=escape) for one in media]
 
 
 def _escape_unknown_placeholders(desk: TenantScope, run_id: str, value: object) -> object:

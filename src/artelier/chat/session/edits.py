@@ -7,7 +7,7 @@ event and the keys that go with it are one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -334,6 +334,8 @@ class Deleted:
     them. `artelier erase` reaches them through the chat's subject."""
     erased_runs: tuple[str, ...] = ()
     """Those of them whose record is gone as well: it held the words."""
+    unshown_runs: tuple[str, ...] = ()
+    """Those that stay, in turns that no branch shows, the newest last: `branch(at_run=...)` opens one."""
     derived_artifacts: tuple[str, ...] = ()
     """Artifacts of the chat whose values stay, because turns that stay stand on them."""
     is_erased: bool = True
@@ -434,15 +436,18 @@ class ChatDeletions(ChatEdits):
                     cleaned = False
             except SequenceConflict:
                 continue
-            return _deleted(traces, is_cleaned=cleaned)
+            left = set(traces.derived_runs) - set(traces.erased_runs) if doomed else set[str]()
+            unshown = await tree.runs_unshown(self.store, (await self.row()).id) if left else []
+            return _deleted(traces, [run for run in unshown if run in left], is_cleaned=cleaned)
         raise self._contention_error()
 
 
-def _deleted(traces: Traces, *, is_cleaned: bool) -> Deleted:
+def _deleted(traces: Traces, unshown: Sequence[str], *, is_cleaned: bool) -> Deleted:
     return Deleted(
         turns=traces.turns,
         derived_runs=traces.derived_runs,
         erased_runs=traces.erased_runs,
+        unshown_runs=tuple(unshown),
         derived_artifacts=traces.derived_artifacts,
         is_erased=traces.is_whole,
         is_cleaned=is_cleaned,

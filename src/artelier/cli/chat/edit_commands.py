@@ -150,8 +150,12 @@ def _tell_deleted(talk: Talk, what: str, done: Deleted) -> None:
     if done.erased_runs:
         runs = count(len(done.erased_runs), "run")
         talk.screen.note(f"erased with it: the record of {runs} ({_some(done.erased_runs)})", "dim")
-    if left := [run for run in done.derived_runs if run not in done.erased_runs]:
-        talk.screen.note(f"made after it, and kept: {_some(left)}; /branch NAME RUN opens one", "dim")
+    gone = {*done.erased_runs, *done.unshown_runs}
+    if left := [run for run in done.derived_runs if run not in gone]:
+        talk.screen.note(f"made after it, and kept: {_some(left)}", "dim")
+    if done.unshown_runs:
+        talk.screen.note(f"kept, but on no branch: {_some(done.unshown_runs)}", "dim")
+        talk.screen.note(f"/branch NAME {done.unshown_runs[-1]} opens what was said there", "dim")
     if done.derived_artifacts:
         talk.screen.note(f"made of it, and kept: {_some(done.derived_artifacts)}", "dim")
 

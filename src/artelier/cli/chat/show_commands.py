@@ -147,7 +147,7 @@ def _plain_turn(turn: Turn) -> dict[str, Any]:
         "user": turn.user,
         "user_tokens": turn.user_tokens,
         "persona": turn.persona,
-        "attached": [one.media_type for one in turn.media],
+        "media": [asdict(one) for one in turn.attached],
         "text": turn.text,
         "tokens": next((one.tokens for one in turn.variants if one.number == turn.selected), 0),
         "speaker": turn.speaker,

@@ -224,6 +224,8 @@ class Approval:
     at: int = 0
     """Microseconds since the epoch."""
     note: str = ""
+    media: tuple[Medium, ...] = ()
+    """What is shown with the answer."""
 
     def __bool__(self) -> bool:
         return self.decision in ("approve", "edit")

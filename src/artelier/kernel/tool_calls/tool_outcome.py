@@ -116,7 +116,7 @@ async def complete(
     core: RunCore, ask: ToolAsk, key: str, value: object, *, ms: int, settled_by: str = "", wait: bool = False
 ) -> ToolResult:
     """Record an outcome: of a side effect on arrival, of anything else with the next request."""
-    shows: tuple[MediaFacts, ...] = ()
+    shows: tuple[MediaFacts | Medium, ...] = ()
     if isinstance(value, ResultWithMedia):
         value, shows = value.value, value.media
     content, value, is_error = await encode_outcome(core, ask, value)
@@ -203,21 +203,23 @@ class _KeptMedia:
         return [msgspec.to_builtins(one.part) for one in self.media]
 
 
-async def _keep_media(core: RunCore, key: str, shows: Sequence[MediaFacts]) -> _KeptMedia:
+async def _keep_media(core: RunCore, key: str, shows: Sequence[MediaFacts | Medium]) -> _KeptMedia:
     """Name the media of a result, and keep each as an artifact, in the batch of its event."""
     media, refs, blobs = list[Medium](), list[str](), list[Blob]()
-    for number, facts in enumerate(shows, 1):
-        escape = core.services.escape_placeholders
-        kept = await keep_medium(core.tenant.id, core.key, facts, escape=escape)
-        media.append(kept.medium)
-        blobs += kept.blobs
+    for number, one in enumerate(shows, 1):
+        if isinstance(one, MediaFacts):
+            escape = core.services.escape_placeholders
+            kept = await keep_medium(core.tenant.id, core.key, one, escape=escape)
+            medium, content = kept.medium, one.content
+            blobs += kept.blobs
+        else:
+            medium, content = one, await core.load(one.blob)
+        media.append(medium)
         ref = ""
         if core.store_result is not None:
             with suppress(ArtelierError):  # the outcome counts; it holds them anyway
-                media_type = facts.header.media_type
-                ref = await core.store_result(
-                    core, f"{key}/media/{number}", facts.content, media_type=media_type
-                )
+                place = f"{key}/media/{number}"
+                ref = await core.store_result(core, place, content, media_type=medium.media_type)
         refs.append(ref)
     return _KeptMedia(media=tuple(media), refs=tuple(refs), blobs=tuple(blobs))
 
@@ -547,7 +549,11 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
                 raise
         decision = "deny" if approval.decision == "expired" else approval.decision
         return PersonAnswer(
-            decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
+            decision=decision,
+            note=approval.note,
+            arguments=approval.arguments,
+            by=approval.by,
+            media=approval.media,
         )
 
     spent, charged = Counter[int](), core.charged[key]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import msgspec
 from ag_ui import core as agui
@@ -17,6 +16,7 @@ from artelier.app import TenantKernel
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import run_row
 from artelier.kernel.queries.steps import step_of
+from artelier.server.agui.media_parts import MediaPart, read_result_media
 from artelier.tools.client_tool import ClientTool, client_call, read_client_tools
 
 PREFIX = "agui."
@@ -48,6 +48,8 @@ class ClientAnswer:
     """Key of the question that it answers."""
     content: object
     error: str
+    parts: tuple[MediaPart, ...] = ()
+    """The images, sounds and files of the result."""
 
 
 def answers_of(asked: agui.RunAgentInput, session: str) -> list[ClientAnswer]:
@@ -74,20 +76,23 @@ def answers_of(asked: agui.RunAgentInput, session: str) -> list[ClientAnswer]:
                 question=f"{key}{_ASKED}",
                 content=_content_of(message.content),
                 error=(message.error or "")[:2_000],
+                parts=_media_of(message.content),
             )
         )
     return list(reversed(found))
 
 
-def _content_of(content: object) -> object:
-    """Return what a tool gave: JSON as data, else its text, which says where a medium was.
+def _media_of(content: str | Sequence[agui.ContentPart]) -> tuple[MediaPart, ...]:
+    return () if isinstance(content, str) else tuple(part for part in content if part.type != "text")
+
+
+def _content_of(content: str | Sequence[agui.ContentPart]) -> object:
+    """Return what a tool gave beside media: JSON as data, else its text.
 
     Errors: `InvalidRequest` if it is too large.
     """
     if not isinstance(content, str):
-        parts = cast("list[Any]", content)
-        pieces = [part.text if part.type == "text" else f"({part.type}, left out)" for part in parts]
-        content = "\n".join(pieces)
+        content = "\n".join([part.text for part in content if part.type == "text"])
     raw = content.encode("utf-8", "replace")
     if len(raw) > ANSWER_BYTES_MAX:
         raise InvalidRequest(
@@ -139,7 +144,8 @@ async def record_answers(
     """Record answers to calls that are open, and return how many they are: each goes in once.
 
     A client that sends one again, because it did not hear of the end, changes nothing.
-    Errors: `NotFound`, before anything is recorded, for an answer to nothing that was ever asked.
+    Errors: `NotFound`, before anything is recorded, for an answer to nothing that was ever asked, and for an
+    artifact that is not there; `AccessDenied` of one.
     """
     waiting = {f"{one.id}{_ASKED}" for one in open_}
     new: dict[str, ClientAnswer] = {}
@@ -149,12 +155,16 @@ async def record_answers(
             new.setdefault(question, answer)
         elif not await _was_asked(desk, answer):
             raise unknown_call(answer)
+    given = [(one, await read_result_media(desk, by, one.parts)) for one in new.values() if not one.error]
     for answer in new.values():
         if answer.error:
             await desk.approve(answer.run_id, answer.question, deny=True, note=answer.error, by=by)
-        else:
-            given = desk.services.escape_placeholders(desk.id, {"content": answer.content})
-            await desk.approve(answer.run_id, answer.question, arguments=given, by=by)
+    for answer, shows in given:
+        said: dict[str, object] = {"content": answer.content}
+        if shows.notes:
+            said["media"] = list(shows.notes)
+        escaped = desk.services.escape_placeholders(desk.id, said)
+        await desk.approve(answer.run_id, answer.question, arguments=escaped, media=shows.shown, by=by)
     return len(new)
 
 

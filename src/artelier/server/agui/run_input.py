@@ -14,11 +14,8 @@ from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import InvalidRequest
 from artelier.server.agui.client_answers import PREFIX
-from artelier.server.deps import attachments_of, medium_at
-from artelier.server.openai_api.requests import InlineMedium, inline_medium, refuse
-from artelier.server.wire.base import AttachmentAsk
-
-_MediaPart = agui.ImagePart | agui.AudioPart | agui.VideoPart | agui.DocumentPart
+from artelier.server.agui.media_parts import medium_of_part
+from artelier.server.deps import attachments_of
 
 RUN_CHARS_MAX = 200
 """Of a client's name for its run."""
@@ -128,7 +125,7 @@ async def read_said(desk: TenantKernel, actor: str, asked: agui.RunAgentInput) -
     words = words_of(asked)
     place = f"messages.{len(asked.messages) - 1}.content"
     shown = [
-        _shown_by(one, param=f"{place}.{number}")
+        medium_of_part(one, param=f"{place}.{number}")
         for number, one in enumerate(_parts_of(asked))
         if one.type != "text"
     ]
@@ -140,21 +137,6 @@ def _parts_of(asked: agui.RunAgentInput) -> list[agui.ContentPart]:
     if said is None or said.role != "user":
         raise InvalidRequest("nobody has said anything", expected="a user message at the end")
     return [agui.TextPart(text=said.content)] if isinstance(said.content, str) else said.content
-
-
-def _shown_by(part: _MediaPart, *, param: str) -> AttachmentAsk | InlineMedium:
-    """Return what a part shows, not decoded yet. Errors: `InvalidRequest`."""
-    source = part.source
-    if source.type == "data":
-        return inline_medium(source.mime_type, source.value, param=param)
-    if source.type == "url" and source.value:
-        return medium_at(source.value, param=param)
-    raise refuse(
-        param,
-        f"{part.type}: this server cannot read what another holds for you",
-        expected="a source of type data, or of type url with a data URL or the ref of an artifact",
-        got=source.type,
-    )
 
 
 def wishes_of(asked: agui.RunAgentInput) -> Wishes:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from artelier.chat.chat_file import ChatFileContents
 from artelier.chat.queries.chats import BranchReport, SessionReport
+from artelier.chat.session.chat_reader import TurnMedium
 from artelier.chat.session.edits import Deleted, MessageHit
 from artelier.chat.session.operation_trial import OperationTrial
 from artelier.chat.session.settings import QuickReply, StoredChatSettings
@@ -213,15 +214,9 @@ class VariantOut(ResponseModel):
     """Estimate of its text."""
 
 
+@describe_record(TurnMedium)
 class MediumOut(ResponseModel):
     """An image, a sound, a PDF or a text that was shown with the words of a turn."""
-
-    media_type: str
-    size_bytes: int
-    pages: int | None = None
-    """Of a PDF."""
-    seconds: int | None = None
-    """Length of a sound."""
 
 
 class TurnOut(ResponseModel):
@@ -243,8 +238,8 @@ class TurnOut(ResponseModel):
     """What the person was called; empty if that is not recorded."""
     user_tokens: int = 0
     """Estimate of the person's words."""
-    media: list[MediumOut] = []
-    """In the order of `/sessions/{id}/turns/{number}/media/{position}`, from 1."""
+    media: list[MediumOut] = Field(default=[], validation_alias="attached")
+    """In the order of their positions."""
 
 
 class Panel(ResponseModel):

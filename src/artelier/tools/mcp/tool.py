@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, ShownMedia, decode_base64
-from artelier.errors import ArtelierError, InvalidRequest, ToolFailed
+from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, ShownMedia, base64_size
+from artelier.errors import ArtelierError, ToolFailed
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
 from artelier.tools.function import Hook, ToolResultInvalid, undo_with
@@ -196,16 +195,8 @@ async def result_media(result: types.CallToolResult) -> ResultMedia:
     for number, block in enumerate(result.content[:BLOCKS_MAX]):
         if (held := _bytes_in(block)) is not None:
             data, media_type = held
-            read = partial(_decode_base64, data)
-            notes[number] = await shown.add(_size(data), read, media_type=media_type)
+            notes[number] = await shown.add_base64(data, media_type=media_type)
     return ResultMedia(tuple(shown.facts), notes)
-
-
-def _decode_base64(data: str) -> bytes:
-    try:
-        return decode_base64(data)
-    except ValueError:
-        raise InvalidRequest("it is no base64") from None
 
 
 def _bytes_in(block: types.ContentBlock) -> tuple[str, str] | None:
@@ -257,7 +248,7 @@ def _piece(block: types.ContentBlock, note: str = "") -> dict[str, Any]:
         return {
             "type": block.type,
             "mime_type": block.mime_type,
-            "size_bytes": _size(block.data),
+            "size_bytes": base64_size(block.data),
             "note": note,
         }
     if block.type == "resource_link":
@@ -275,14 +266,8 @@ def _piece(block: types.ContentBlock, note: str = "") -> dict[str, Any]:
     if isinstance(text, str):
         return {**piece, "text": text}
     blob = cast("object", getattr(held, "blob", ""))
-    return {**piece, "size_bytes": _size(blob if isinstance(blob, str) else ""), "note": note}
+    return {**piece, "size_bytes": base64_size(blob if isinstance(blob, str) else ""), "note": note}
 
 
 def _without_none(**facts: Any) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _size(base64: Sequence[str] | str) -> int:
-    """Bytes that some base64 stands for."""
-    text = str(base64)
-    return max(0, len(text) * 3 // 4 - text[-2:].count("="))

@@ -1,6 +1,7 @@
 import { useAttempt } from "@/shell/useAttempt";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { type Deletion, type Place, remove } from "./api";
+import { openReply } from "./commands";
 
 interface DeleteDialogProps {
   readonly place: Place;
@@ -14,10 +15,20 @@ interface DeleteDialogProps {
 export function DeleteDialog({ place, turn, variant, onClose }: DeleteDialogProps) {
   const { busy, attempt } = useAttempt();
   const what = variant === null ? `turn ${turn}` : `reply ${variant} of turn ${turn}`;
+  const { attempt: open } = useAttempt();
   const go = async () => {
     const ok = await attempt(
       () => remove(place, turn, variant ?? undefined),
-      (done) => ({ title: `Deleted: ${what}.`, advice: describeDeletion(done) }),
+      (done) => {
+        const unshown = done.unshown_runs.at(-1);
+        return {
+          title: `Deleted: ${what}.`,
+          advice: describeDeletion(done),
+          ...(unshown !== undefined && {
+            action: { label: "Open it", run: () => void open(() => openReply(place, unshown)) },
+          }),
+        };
+      },
     );
     if (ok) onClose();
   };
@@ -41,7 +52,8 @@ export function DeleteDialog({ place, turn, variant, onClose }: DeleteDialogProp
 
 /** What went with the words, and what was made of them and stays. */
 export function describeDeletion(done: Deletion): string {
-  const left = done.derived_runs.filter((run) => !done.erased_runs.includes(run));
+  const gone = new Set([...done.erased_runs, ...done.unshown_runs]);
+  const left = done.derived_runs.filter((run) => !gone.has(run));
   const told = [
     done.is_erased
       ? "The words are gone from the database."
@@ -49,6 +61,7 @@ export function describeDeletion(done: Deletion): string {
   ];
   if (done.erased_runs.length > 0) told.push(`Erased with them: ${listed(done.erased_runs)}.`);
   if (left.length > 0) told.push(`Made after them, and kept: ${listed(left)}.`);
+  if (done.unshown_runs.length > 0) told.push(`Kept, but on no branch: ${listed(done.unshown_runs)}.`);
   if (done.derived_artifacts.length > 0)
     told.push(`Made of them, and kept: ${listed(done.derived_artifacts)}.`);
   return told.join(" ");

@@ -13,6 +13,7 @@ import { mayContinue, mayReplyAgain } from "./commands";
 import { DeleteDialog } from "./DeleteDialog";
 import type { Edited } from "./EditWords";
 import { NextSpeaker } from "./NextSpeaker";
+import { OtherReplies } from "./OtherReplies";
 import { RewindDialog } from "./RewindDialog";
 import { spendWords } from "./spendWords";
 import { VariantBar } from "./VariantBar";
@@ -28,7 +29,7 @@ interface TurnActionsProps {
 /** What can be done with a turn. */
 export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnActionsProps) {
   const place = { chat: chat.id, branch: chat.branch };
-  const [asking, setAsking] = useState<"rewind" | "turn" | "reply" | null>(null);
+  const [asking, setAsking] = useState<"rewind" | "turn" | "reply" | "others" | null>(null);
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
   const graph = useGraph();
@@ -57,6 +58,9 @@ export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnAc
     );
   const items = [
     item("branch", "Branch from here", () => void branch()),
+    ...(turn.variants.length > 1
+      ? [item("others", "Open another reply on a branch …", () => setAsking("others"))]
+      : []),
     ...(isLast ? [] : [item("rewind", "Rewind to here …", () => setAsking("rewind"), mayChange)]),
     ...(turn.said === ""
       ? []
@@ -120,6 +124,7 @@ export function TurnActions({ chat, turn, isLast, onEdit, onOperations }: TurnAc
         {cost !== "" && ` · run ${cost}`}
       </span>
       {asking === "rewind" && <RewindDialog chat={chat} turn={turn.number} onClose={() => setAsking(null)} />}
+      {asking === "others" && <OtherReplies place={place} turn={turn} onClose={() => setAsking(null)} />}
       {(asking === "turn" || asking === "reply") && (
         <DeleteDialog
           place={place}

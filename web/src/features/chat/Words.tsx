@@ -43,14 +43,14 @@ export function Words({ name, place, turn }: WordsProps) {
           ))}
         </ul>
       )}
-      {turn.media.map((one, index) => (
+      {turn.media.map((one) => (
         <MediumView
-          key={index}
-          place={`Attachment ${index + 1} of ${turn.media.length} of turn ${turn.number}${excerpt(words)}`}
-          source={mediumAddress(place, turn.number, index + 1)}
+          key={one.position}
+          place={`Attachment ${one.position} of ${turn.media.length} of turn ${turn.number}${excerpt(words)}`}
+          source={mediumAddress(place, turn.number, one.position)}
           mediaType={one.media_type}
           sizeBytes={one.size_bytes}
-          pages={one.pages ?? null}
+          pages={one.pages}
         />
       ))}
     </div>

@@ -177,14 +177,19 @@ export const selectVariant = ({ chat, branch }: Place, turn: number, variant: nu
 export const rewind = ({ chat, branch }: Place, turn: number): Promise<Chat> =>
   api.post<Chat>(of(chat, "rewind"), { branch, turn });
 
+interface BranchWish {
+  readonly turn?: number;
+  /** Whose reply it begins after instead, wherever that is. */
+  readonly run?: string;
+  readonly name?: string;
+}
+
 /** Resolves to the name of the new branch, which begins after a turn; the newest unless one is given. */
-export async function branchOff(
-  { chat, branch }: Place,
-  wish: { readonly turn?: number; readonly name?: string } = {},
-): Promise<string> {
+export async function branchOff({ chat, branch }: Place, wish: BranchWish = {}): Promise<string> {
   const made = await api.post<Shape<"BranchMade">>(of(chat, "branch"), {
     branch,
     at_turn: wish.turn ?? null,
+    ...(wish.run !== undefined && { at_run: wish.run }),
     name: wish.name ?? null,
   });
   return made.branch;

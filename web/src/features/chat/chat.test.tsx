@@ -3,9 +3,13 @@ import { cleanup, render, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
-import { resetUi } from "@/state/ui";
+import { commandOf, commandState, runCommand } from "@/commands/registry";
+import { currentRoute, navigate } from "@/shell/route";
+import { eventLog } from "@/state/log";
+import { resetUi, select, useUi } from "@/state/ui";
+import { History } from "../../../tests/events";
 import { expectAccessible } from "../../../tests/axe";
-import type { Chat } from "./api";
+import type { Chat, Deletion } from "./api";
 import { ChatView } from "./ChatView";
 
 const ME = {
@@ -95,12 +99,25 @@ const CHAT: Chat = {
   sessions: [],
 };
 
+const DELETION: Deletion = {
+  turns: 1,
+  derived_runs: ["tavern/r000001", "tavern/r000003"],
+  erased_runs: ["tavern/r000001"],
+  unshown_runs: [],
+  derived_artifacts: [],
+  is_erased: true,
+  is_cleaned: true,
+};
+
 let chat: Chat = CHAT;
+let deletion = DELETION;
 let asked: string[] = [];
 let events: unknown[] = [];
 
 beforeEach(() => {
   chat = CHAT;
+  deletion = DELETION;
+  navigate("/chat/tavern");
   asked = [];
   events = [];
   queryClient.clear();
@@ -112,6 +129,8 @@ beforeEach(() => {
     const isChat = init.method === "GET" && /\/sessions\/tavern\?/.test(url);
     const draft = { text: "I open the door.", run_id: "tavern/draft-000001", cost_microusd: 0 };
     if (url.endsWith("/impersonate")) return Promise.resolve(new Response(JSON.stringify(draft)));
+    if (url.endsWith("/branch")) return Promise.resolve(new Response('{"branch":"branch-1"}'));
+    if (url.endsWith("/delete")) return Promise.resolve(new Response(JSON.stringify(deletion)));
     const body = isChat ? chat : url.includes("/events") ? { items: events, next: null } : chat;
     return Promise.resolve(new Response(JSON.stringify(body)));
   });
@@ -139,6 +158,56 @@ test("a turn shows the selected reply as text, never as HTML, and the way to the
   await userEvent.click(within(turn).getByRole("button", { name: "Previous reply" }));
   expect(asked).toEqual(['/select {"branch":"main","turn":1,"variant":1}']);
   await expectAccessible();
+});
+
+test("another reply opens on a branch of its own, with what was said after it, by keyboard too", async () => {
+  await show();
+  screen.getByRole("button", { name: "More about turn 1" }).focus();
+  await userEvent.keyboard("{Enter}");
+  screen.getByRole("menuitem", { name: "Open another reply on a branch …" }).focus();
+  await userEvent.keyboard("{Enter}");
+  const dialog = screen.getByRole("dialog", { name: "Other replies of turn 1" });
+  expect(dialog.textContent).toContain("reply 1Hi.");
+  expect(dialog.textContent).not.toContain("met");
+  const open = within(dialog).getByRole("button", { name: "Open reply 1" });
+  expect(document.activeElement).toBe(open);
+  await expectAccessible();
+  await userEvent.keyboard("{Enter}");
+  expect(asked).toEqual([
+    '/branch {"branch":"main","at_turn":1,"name":null}',
+    '/select {"branch":"branch-1","turn":1,"variant":1}',
+  ]);
+  expect(currentRoute().query).toEqual({ branch: "branch-1" });
+});
+
+test("a deletion says what no branch shows any more, and opens the newest of it", async () => {
+  deletion = { ...DELETION, unshown_runs: ["tavern/r000003"] };
+  await show();
+  await userEvent.click(screen.getByRole("button", { name: "More about turn 1" }));
+  await userEvent.click(screen.getByRole("menuitem", { name: "Delete the turn …" }));
+  await userEvent.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Delete" }));
+  const [note] = useUi.getState().toasts;
+  expect(note?.advice).toContain("Kept, but on no branch: tavern/r000003.");
+  expect(note?.advice).not.toContain("Made after");
+  expect(note?.action?.label).toBe("Open it");
+  note?.action?.run();
+  await vi.waitFor(() => expect(currentRoute().query).toEqual({ branch: "branch-1" }));
+  expect(asked.at(-1)).toBe('/branch {"branch":"main","at_turn":null,"at_run":"tavern/r000003","name":null}');
+});
+
+test("the reply of a selected run opens on a branch; a run that is no turn of a chat has none", async () => {
+  const history = new History();
+  for (const run of ["tavern/r000003", "tavern/r000003/again-0001"])
+    history.add(`run:${run}`, "run.started", { loop: "chat", agent: "", model: "m" });
+  eventLog.clear();
+  eventLog.append(history.events);
+  select("run", "tavern/r000003/again-0001");
+  const command = commandOf("chat.open_reply");
+  expect(command?.enabled(commandState())).toMatchObject({ ok: false });
+  select("run", "tavern/r000003");
+  await runCommand("chat.open_reply");
+  expect(asked).toEqual(['/branch {"branch":"main","at_turn":null,"at_run":"tavern/r000003","name":null}']);
+  expect(currentRoute().query).toEqual({ branch: "branch-1" });
 });
 
 test("Enter says it, Shift+Enter begins a line, and what is unsaid survives a reload", async () => {
@@ -204,8 +273,15 @@ test("a reply has the picture of who speaks, and what the model thought is folde
 test("what went with words is shown, wherever it was attached: pictures to see, all else to download", async () => {
   const [turn] = CHAT.turns;
   const media = [
-    { media_type: "image/png", size_bytes: 9120, pages: null, seconds: null },
-    { media_type: "application/pdf", size_bytes: 40, pages: 2, seconds: null },
+    {
+      position: 1,
+      media_type: "image/png",
+      size_bytes: 9120,
+      pages: null,
+      pixels: [640, 480],
+      seconds: null,
+    },
+    { position: 2, media_type: "application/pdf", size_bytes: 40, pages: 2, pixels: null, seconds: null },
   ];
   chat = { ...CHAT, turns: [{ ...turn!, media }] };
   await show();

@@ -1,5 +1,8 @@
 import { canAct, type Command, type CommandState, type Enabled, no, YES } from "@/commands/command";
+import { chatOf } from "@/projection/chatCosts";
+import type { Run } from "@/projection/graph";
 import { href, navigate } from "@/shell/route";
+import { setUi } from "@/state/ui";
 import { branchOff, type Chat, goOn, isBusy, knownChat, MAIN, type Place, regenerate, stop } from "./api";
 
 function placeOf({ route }: CommandState): Place | null {
@@ -29,6 +32,16 @@ function onChat(
       if (place !== null) await run(place);
     },
   };
+}
+
+function selectedRun({ ui, graph }: CommandState): Run | undefined {
+  return ui.selection?.kind === "run" ? graph.runs.get(ui.selection.id) : undefined;
+}
+
+/** Goes to a new branch that ends with what a run has replied; also where no branch shows it. */
+export async function openReply(place: Place, run: string): Promise<void> {
+  const branch = await branchOff(place, { run });
+  navigate(href("chat", place.chat, { branch }));
 }
 
 /** Whether the newest turn has a reply that another one, or more of it, can be made of. */
@@ -85,4 +98,18 @@ export const commands: readonly Command[] = [
       navigate(href("chat", place.chat, { branch }));
     },
   ),
+  {
+    id: "chat.open_reply",
+    label: "Open the reply of the run on a branch",
+    group: "Chat",
+    words: "variant turn deleted rewound selected",
+    enabled: (state) =>
+      chatOf(selectedRun(state)) === "" ? no("Select a run that replied in a chat first.") : canAct(state),
+    run: async (state) => {
+      const run = selectedRun(state);
+      if (run === undefined) return;
+      await openReply({ chat: chatOf(run), branch: MAIN }, run.id);
+      setUi({ selection: null }); // on a phone the inspector of the run would cover the chat
+    },
+  },
 ];

@@ -7,7 +7,7 @@ import { dollars } from "@/ui/amounts";
 import { cx } from "@/ui/cx";
 import { AskElse } from "./AskElse";
 import { BudgetReached } from "./BudgetReached";
-import { type Outcome, type OutcomeKind, questionThatWorks } from "./outcome";
+import { mustBeAskedAnew, type Outcome, type OutcomeKind, questionThatWorks } from "./outcome";
 import { RetryWithNote } from "./RetryWithNote";
 import type { Goal } from "./useGoals";
 
@@ -71,9 +71,9 @@ function Remedy({ goal, outcome }: { readonly goal: Goal; readonly outcome: Outc
   }
 }
 
-/** The one that helps is first: where a question is known to work, the same goal again would be refused again. */
+/** The one that helps is first: where a question is known to work, or a retry meets the same again, that is to ask. */
 function Ways({ goal, outcome }: { readonly goal: Goal; readonly outcome: Outcome }) {
-  const isAnswerable = questionThatWorks(goal) === "";
+  const isAnswerable = questionThatWorks(goal) === "" && !mustBeAskedAnew(outcome.task);
   return (
     <div className="flex flex-col gap-2.5">
       {!isAnswerable && <AskElse goal={goal} />}

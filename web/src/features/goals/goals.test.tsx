@@ -1,3 +1,4 @@
+import { cleanup, render, screen } from "@testing-library/react";
 import { describe, expect, test } from "vitest";
 import { foldAll } from "@/projection/fold";
 import { History } from "../../../tests/events";
@@ -6,6 +7,7 @@ import { doingOf, QUIET_AFTER_S } from "./doing";
 import { judgedOf } from "./evidence";
 import { rangesOf } from "./marks";
 import { outcomeOf, questionThatWorks, statusWord } from "./outcome";
+import { OutcomeCard } from "./OutcomeCard";
 import type { Goal, GoalTask } from "./useGoals";
 
 const TASK = {
@@ -78,6 +80,43 @@ describe("what a goal says of itself", () => {
     expect(ended("model_refused_call")).toBe("The provider refused");
     expect(ended("rate_limited")).toBe("The provider's rate limit");
     expect(ended("something_new")).toBe("Failed");
+  });
+
+  const CODES = [
+    ...["max_iterations", "stuck", "rejected", "decision_invalid", "output_invalid", "replay_mismatch"],
+    ...["model_refused_call", "provider_unavailable", "rate_limited", "model_timeout", "model_reply_broken"],
+    ...["context_too_long", "media_not_taken", "offline_cannot", "unknown_model", "missing_key"],
+    ...["price_unknown", "not_granted", "access_denied", "limit_reached", "insufficient_funds"],
+    ...["quota_reached", "something_new"],
+  ];
+  test.each(CODES)("of %s it says what happened and what helps", (reason) => {
+    const message = `figures failed (${reason}).`;
+    const said = outcomeOf(
+      goal({ status: "failed", run_status: "failed", message }, { status: "failed", reason }),
+    );
+    expect(said.sentence).toMatch(/^figures .*(\b[Rr]etr(y|ied)\b|Ask (again|the goal again))/u);
+    expect(said.sentence.includes(`(${reason})`)).toBe(reason === "something_new");
+  });
+
+  test("where a retry meets the same again, to ask anew comes first", () => {
+    const order = (reason: string) => {
+      const failed = goal({ status: "failed", run_status: "failed" }, { status: "failed", reason });
+      render(<OutcomeCard goal={failed} outcome={outcomeOf(failed)} />);
+      const names = screen.getAllByRole("button").map((one) => one.textContent);
+      cleanup();
+      return names;
+    };
+    expect(order("context_too_long")).toEqual(["Ask in other words", "Retry figures"]);
+    expect(order("rate_limited")).toEqual(["Retry figures", "Ask in other words"]);
+  });
+
+  test("a goal whose planning failed repeats its run, under the name of what happened", () => {
+    const said = outcomeOf({
+      ...goal({ status: "failed", run_status: "failed", message: "no route to host" }),
+      reason: "provider_unavailable",
+      tasks: [],
+    });
+    expect(said).toMatchObject({ title: "The provider is away", sentence: "no route to host", task: null });
   });
 
   test("a plan that waits is no running goal", () => {

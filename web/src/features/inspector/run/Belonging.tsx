@@ -1,6 +1,8 @@
+import { chatOf } from "@/projection/chatCosts";
 import { shortName } from "@/projection/event";
 import type { Graph } from "@/projection/graph";
 import { taskWords } from "@/projection/status";
+import { CommandButton } from "@/shell/CommandButton";
 import { TONE_OF } from "@/shell/meaning";
 import { Status } from "@/ui/Badge";
 import { Part } from "../parts/Part";
@@ -14,7 +16,7 @@ interface BelongingProps {
   readonly id: string;
 }
 
-/** The task of a run; of a goal its tasks, agents and membranes. */
+/** The task of a run, or the chat it replied in; of a goal its tasks, agents and membranes. */
 export function Belonging({ graph, id }: BelongingProps) {
   const mission = graph.missions.get(id);
   const isTask = graph.tasks.has(id);
@@ -23,6 +25,11 @@ export function Belonging({ graph, id }: BelongingProps) {
       {isTask && (
         <Part title="Task">
           <RefButton kind="task" to={id} />
+        </Part>
+      )}
+      {chatOf(graph.runs.get(id)) !== "" && (
+        <Part title="Chat">
+          <CommandButton id="chat.open_reply" label="Open its reply on a branch" />
         </Part>
       )}
       {mission !== undefined && (
