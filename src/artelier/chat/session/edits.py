@@ -7,7 +7,7 @@ event and the keys that go with it are one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -212,7 +212,7 @@ class ChatEdits(ChatReader):
 
     # Turns from elsewhere
 
-    async def import_turns(self, turns: list[dict[str, Any]]) -> int:
+    async def import_turns(self, turns: Sequence[dict[str, Any]] | Sequence[ForeignTurn]) -> int:
         """Add turns of another conversation at the end of the branch, as data; how many there were.
 
         Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,
