@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
-from artelier.child import Child, ChildStopped
+from artelier.child import Child, ChildStopped, HelperFailure
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
+from artelier.tools.worker.answers import LineHits
 from artelier.tools.worker.tables import excerpts
 from artelier.tools.workspace.files import WorkspaceFolder, read_noted_text, refuse_placeholders, walk
 
@@ -117,7 +118,8 @@ class PatternMatcher:
     def __call__(self, text: str, hits_max: int) -> Hits:
         message = {"ask": "match", "pattern": self._pattern, "text": text, "hits_max": hits_max}
         try:
-            answer = self._child.ask(message, timeout_s=max(0.0, self._deadline - time.monotonic()))
+            left_s = max(0.0, self._deadline - time.monotonic())
+            answer = self._child.ask(message, answer=LineHits, timeout_s=left_s)
         except ChildStopped as stopped:
             if stopped.timed_out:
                 raise ToolFailed(
@@ -125,9 +127,9 @@ class PatternMatcher:
                     hint="Avoid nested repetition such as (a+)+, or search for plain text.",
                 ) from None
             raise ToolFailed("the pattern needs too much memory") from None
-        if "failed" in answer:
-            raise ToolFailed(answer["failed"], hint=answer["hint"])
-        return [(number, shown, column) for number, shown, column in answer["hits"]]
+        if isinstance(answer, HelperFailure):
+            raise ToolFailed(answer.message, hint=answer.hint)
+        return answer.hits
 
     def close(self) -> None:
         self._child.close()
