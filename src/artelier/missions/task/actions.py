@@ -327,11 +327,11 @@ async def ask(
     *,
     key: str,
     model: str,
-    read: Any,
+    read: Callable[[ModelReply], ValueT],
     repair: str,
     form: type[BaseModel] | None = None,
     **params: Any,
-) -> ModelAnswer[Any]:
+) -> ModelAnswer[ValueT]:
     """Ask a model, and once again if its reply cannot be read by `read`.
 
     `form`: whose JSON schema the request names.
