@@ -24,7 +24,7 @@ async def preview(desk: Desk, who: Admin, door: Door, asked: ErasureAsked) -> Er
     """
     found = await desk.erase(subject=asked.subject, by=who.actor, dry=True)
     token, until_us = _confirmations(desk, who, door).make(found, subject=asked.subject)
-    return ErasurePreview(**dict(_describe_erasure(found)), token=token, until_us=until_us)
+    return ErasurePreview(**_describe_erasure(found).model_dump(), token=token, until_us=until_us)
 
 
 @router.post("", operation_id="erasures_create")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
+import msgspec
+
 from artelier.child import Child, ChildStopped, HelperFailure
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
@@ -28,31 +30,58 @@ Matcher = Callable[[str, int], Hits]
 """The first lines of a text that match, at most so many."""
 
 
+class LineHit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line that matches."""
+
+    path: str
+    line: int
+    """Counted from 1, as are columns."""
+    text: str
+    """The line, or an excerpt of it."""
+    column: int = 1
+    """The column at which the text begins; left out for 1."""
+
+
+class SkippedFile(msgspec.Struct, frozen=True):
+    """A file that was not searched as it is."""
+
+    path: str
+    reason: str
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of a search, by path and line."""
+
+    hits: list[LineHit]
+    truncated: bool
+    """True if there may be more."""
+    skipped: list[SkippedFile] | msgspec.UnsetType = msgspec.UNSET
+    """Left out if there are none, or if there are more hits than were asked for."""
+
+
 def search(
     folder: WorkspaceFolder, query: str, path: str, *, hits_max: int, matcher: Matcher
-) -> dict[str, Any]:
-    """Lines that match, by path and line. `truncated` says that there may be more, `skipped` what is no text.
+) -> SearchAnswer:
+    """Return the lines that match.
 
     Errors: `ToolFailed` for an empty query, or a path that can't be used.
     """
     if not query or len(query) > QUERY_CHARS_MAX:
         raise ToolFailed("not a query", expected=f"1 to {QUERY_CHARS_MAX} characters")
-    hits: list[dict[str, Any]] = []
+    hits: list[LineHit] = []
     paths, truncated = _files(folder, path)
-    skipped: list[dict[str, str]] = []
+    skipped: list[SkippedFile] = []
     for name, text, note in _texts(folder, paths):
         if note:
-            skipped.append({"path": name, "reason": note})
+            skipped.append(SkippedFile(name, note))
         if text is None:
             truncated = True
             continue
         for line, shown, column in matcher(text, hits_max + 1 - len(hits)):
-            hit: dict[str, Any] = {"path": name, "line": line, "text": shown}
-            hits.append(hit if column == 1 else {**hit, "column": column})
+            hits.append(LineHit(path=name, line=line, text=shown, column=column))
         if len(hits) > hits_max:
-            return {"hits": hits[:hits_max], "truncated": True}
-    said = {"skipped": skipped[:SKIPPED_MAX]} if skipped else {}
-    return {"hits": hits, "truncated": truncated, **said}
+            return SearchAnswer(hits=hits[:hits_max], truncated=True)
+    return SearchAnswer(hits=hits, truncated=truncated, skipped=skipped[:SKIPPED_MAX] or msgspec.UNSET)
 
 
 def _files(folder: WorkspaceFolder, path: str) -> tuple[list[str], bool]:
@@ -150,10 +179,11 @@ def search_tool(folder: WorkspaceFolder) -> Tool[..., object]:
         characters, the text around each place is shown; `column` says where that begins."""
         refuse_placeholders(query)
         if not regex:
-            return search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))
+            found = search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))
+            return msgspec.to_builtins(found)
         matcher = PatternMatcher(query)
         try:
-            return search(folder, query, path, hits_max=max_hits, matcher=matcher)
+            return msgspec.to_builtins(search(folder, query, path, hits_max=max_hits, matcher=matcher))
         finally:
             matcher.close()
 
