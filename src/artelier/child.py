@@ -15,12 +15,17 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Any, cast
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from artelier.confinement import Needs, module_arguments, plan_of
 from artelier.errors import Refused, ToolFailed
+
+A = TypeVar("A")
+"""The record that a worker module answers with."""
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 IDLE_MAX = 2
@@ -37,6 +42,26 @@ class ChildStopped(Exception):
     def __init__(self, *, timed_out: bool) -> None:
         super().__init__("timed out" if timed_out else "died")
         self.timed_out = timed_out
+
+
+class HelperFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """The reason for which a helper process has no answer to a question."""
+
+    failed: str
+    """`timeout` and `too_large` of any process; other codes are those of its worker module."""
+    message: str = ""
+    """In words."""
+    hint: str | None = None
+    step: int | None = None
+    """Of a transform: the step that failed, counted from 0."""
+    kind: str | None = None
+    """Of a search for personal data: the detector whose pattern took too long."""
+
+
+class HelperValue(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a process that computes a JSON value."""
+
+    value: Any
 
 
 class Child:
@@ -80,17 +105,21 @@ class Child:
     def alive(self) -> bool:
         return self._finish.alive and self._process.poll() is None
 
-    def ask(self, message: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
-        """The answer to one message. Errors: `ChildStopped`; the process is then gone for good."""
+    def ask(self, message: Mapping[str, object], *, answer: type[A], timeout_s: float) -> A | HelperFailure:
+        """The answer to one message, which the worker module gives as an `answer`.
+
+        Errors: `ChildStopped`; the process is then gone for good.
+        """
         deadline = time.monotonic() + timeout_s
-        line = json.dumps({**message, "timeout_s": timeout_s}).encode() + b"\n"
+        line = json.dumps(msgspec.to_builtins({**message, "timeout_s": timeout_s})).encode() + b"\n"
         try:
             stdin = self._process.stdin
             assert stdin is not None
             stdin.write(line)
             stdin.flush()
-            return cast("dict[str, Any]", json.loads(self._line(deadline)))
-        except (OSError, ValueError):
+            told = json.loads(self._line(deadline))
+            return msgspec.convert(told, HelperFailure if "failed" in told else answer)
+        except (OSError, ValueError, msgspec.ValidationError):
             self.close()
             raise ChildStopped(timed_out=False) from None
 
@@ -121,13 +150,16 @@ class Child:
         self._finish()
 
 
-class ChildPool:
+class ChildPool(Generic[A]):
     """Processes of one worker module that are kept for the next question, a few of them."""
 
-    def __init__(self, module: str, *, first: dict[str, Any], needs: Needs | None = None) -> None:
-        """`first` is a question that any process answers at once: its start ends with the answer. `needs`: as
-        of `Child`."""
+    def __init__(
+        self, module: str, *, first: Mapping[str, object], answer: type[A], needs: Needs | None = None
+    ) -> None:
+        """`first` is a question that any process answers at once: its start ends with the `answer`. `needs`:
+        as of `Child`."""
         self._module = module
+        self.answer = answer
         self._needs = needs
         self._first = first
         self._idle: list[Child] = []
@@ -149,7 +181,7 @@ class ChildPool:
 
     def wait_started(self, child: Child) -> None:
         """Wait until a new process answers. Errors: `ChildStopped`."""
-        child.ask(self._first, timeout_s=START_S)
+        child.ask(self._first, answer=self.answer, timeout_s=START_S)
 
     def new(self) -> Child:
         """Return a process that may not answer yet. Errors: `ToolFailed`."""
@@ -163,10 +195,10 @@ class ChildPool:
         child.close()
 
 
-class Question:
+class Question(Generic[A]):
     """One question to a process of a pool, which whoever asks may give up at any moment."""
 
-    def __init__(self, pool: ChildPool) -> None:
+    def __init__(self, pool: ChildPool[A]) -> None:
         self._pool = pool
         self._lock = Lock()
         self._child: Child | None = None
@@ -179,23 +211,24 @@ class Question:
             if self._child is not None:
                 self._child.kill()
 
-    def ask(self, message: dict[str, Any], *, time_s: float) -> dict[str, Any]:
-        """Return the answer, `{"failed": "timeout" | "too_large", "message": ...}` for one that was killed.
+    def ask(self, message: Mapping[str, object], *, time_s: float) -> A | HelperFailure:
+        """Return the answer; of a process that was killed, `timeout` or `too_large`.
 
         Units: `time_s` is of the processor; the worker keeps to it, this side to `WALL_FACTOR` times that.
         Errors: `ToolFailed` or `ChildStopped` if no process can be started, or nobody waits any more.
         """
         child = self._begin()
         try:
-            answer = child.ask({**message, "time_s": time_s}, timeout_s=time_s * WALL_FACTOR)
+            asked = {**message, "time_s": time_s}
+            answer = child.ask(asked, answer=self._pool.answer, timeout_s=time_s * WALL_FACTOR)
         except ChildStopped as stopped:
             code = "timeout" if stopped.timed_out else "too_large"
             text = "it took too long" if stopped.timed_out else "it needs too much memory"
-            return {"failed": code, "message": text, "step": None}
+            return HelperFailure(failed=code, message=text)
         finally:
             with self._lock:  # from here on it is no longer this question's to kill
                 self._child = None
-        if answer.get("failed") in ("timeout", "too_large"):
+        if isinstance(answer, HelperFailure) and answer.failed in ("timeout", "too_large"):
             child.close()
         else:
             self._pool.keep(child)

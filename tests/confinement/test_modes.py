@@ -37,7 +37,7 @@ found = {"walls": standing()}
 try:
     child = Child()
     asked = {"ask": "match", "pattern": "a", "text": "a", "hits_max": 1}
-    found["child"] = child.ask(asked, timeout_s=30)["hits"]
+    found["child"] = child.ask(asked, answer=dict, timeout_s=30)["hits"]
     child.close()
 except ArtelierError as error:
     found["child"] = f"{error.code}: {error}"

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from artelier.child import Child
+from artelier.child import Child, HelperFailure
 from artelier.confinement import WALLS, ConfinementPlan, landlock_abi, module_arguments, standing
 from tests.repository.sources import ROOT
 
@@ -234,9 +234,10 @@ def test_a_helper_process_is_started_behind_all_walls(stage: Stage, monkeypatch:
     monkeypatch.syspath_prepend(str(ROOT))
     child = Child(module=HOSTILE)
 
-    found = child.ask(stage.facts(), timeout_s=60)
+    found = child.ask(stage.facts(), answer=dict[str, Any], timeout_s=60)
 
     child.close()
+    assert not isinstance(found, HelperFailure)
     assert reached(found) == set()
 
 

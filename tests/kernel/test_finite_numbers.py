@@ -151,3 +151,16 @@ def test_a_log_that_holds_nan_as_null_still_replays(tmp_path: Path, monkeypatch:
             assert msgspec.json.encode(again.result[:2]) == b"[[null],true]"
 
     play(scenario())
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """A record with a field that may be left out."""
+
+    cap: int | None
+    note: str | msgspec.UnsetType = msgspec.UNSET
+
+
+def test_a_record_with_a_field_left_out_and_a_null_is_stored() -> None:
+    assert manifest.canonical(Left(cap=None)) == b'{"cap":null}'
+    with pytest.raises(ValueError, match="nan"):
+        manifest.canonical([Left(cap=None), math.nan])

@@ -424,5 +424,5 @@ def test_the_agent_of_a_plain_question_has_the_tools_that_people_bring(tmp_path:
 
     plan = plain_plan("When is the shop in Graz open?", [shop_hours, *workspace_tools(tmp_path)])
 
-    names = plan["agents"][0]["tools"]
+    names = plan.agents[0].tools
     assert "shop_hours" in names and "query_sql" in names and "write_file" not in names

@@ -20,10 +20,7 @@ def taken(*lines: dict[str, Any], **metadata: Any) -> TakenChat:
 def test_a_chat_without_anything_beside_its_words_is_taken_without_a_note() -> None:
     chat = taken(message("Mira", "Hello."), message("Kim", "Hi."), message("Mira", "Sit."))
 
-    assert [(turn["user"], turn["variants"]) for turn in chat.turns] == [
-        (None, ["Hello."]),
-        ("Hi.", ["Sit."]),
-    ]
+    assert [(turn.user, turn.variants) for turn in chat.turns] == [(None, ("Hello.",)), ("Hi.", ("Sit.",))]
     assert (chat.note, chat.warnings) == ({}, ())
 
 
@@ -33,13 +30,13 @@ def test_what_a_narrator_says_is_seen_by_the_model_and_what_is_hidden_is_not() -
 
     chat = taken(narrator, message("Kim", "Who is there?"), message("Mira", "I am."), comment, narrator)
 
-    assert [turn["variants"] for turn in chat.turns] == [
-        ["A candle goes out."],
-        ["I am."],
-        ["Mind the stair."],
-        ["A candle goes out."],
+    assert [turn.variants for turn in chat.turns] == [
+        ("A candle goes out.",),
+        ("I am.",),
+        ("Mind the stair.",),
+        ("A candle goes out.",),
     ]
-    assert [turn.get("hidden", []) for turn in chat.turns] == [[], [], ["assistant"], []]
+    assert [turn.hidden for turn in chat.turns] == [(), (), ("assistant",), ()]
     assert chat.warnings == (
         "messages of a narrator stand as replies",
         "messages of the program stand as replies that no prompt shows",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from artelier import ModelRequest, Session
 from artelier.chat.foreign_files import export_jsonl, parse_chat
@@ -229,8 +230,8 @@ def test_a_file_of_another_program_keeps_who_spoke_and_comes_out_again(tmp_path:
             found = [(one.persona, one.speaker) for one in await session.turns()]
             assert found == [("", "Mira"), ("Ann", "Bob"), ("", "Mira"), ("Zoe", "")]
             again = parse_chat(await export_jsonl(session))
-            assert [{**one, "sent_us": []} for one in again.turns] == [
-                {**one, "sent_us": []} for one in taken.turns
+            assert [replace(one, sent_us=()) for one in again.turns] == [
+                replace(one, sent_us=()) for one in taken.turns
             ]
             await session.generate("So?")
             said = _texts(requests_of(session)[-1])

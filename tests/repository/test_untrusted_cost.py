@@ -304,7 +304,7 @@ ALLOWED: dict[str, str] = {
         tools/skills/approval.py:Skills._json msgspec.json.decode
         tools/skills/approval.py:_was_unreadable msgspec.json.decode
         tools/skills/approval.py:usable_tools msgspec.json.decode
-        world/tick/tick_context.py:read_preview msgspec.json.decode
+        world/tick/tick_context.py:offer_fact msgspec.json.decode
         world/queries/worlds.py:checkpoint_before msgspec.json.decode
         world/queries/reports.py:_say_settings msgspec.json.decode
         world/services.py:_config msgspec.json.decode

@@ -12,6 +12,7 @@ import pytest
 
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
+from artelier.tools.worker.answers import LineHits
 from artelier.tools.workspace.files import WorkspaceFolder
 from artelier.tools.workspace.tables import tables_of
 
@@ -26,8 +27,9 @@ def ended(process: subprocess.Popen[bytes]) -> bool:
 def test_child_answers_one_question_after_the_other():
     child = Child()
 
-    assert child.ask(MATCH, timeout_s=10) == {"hits": [[2, "aa", 1]]}
-    assert child.ask({**MATCH, "text": "ä" * 1_000_000 + "a"}, timeout_s=10)["hits"][0][0] == 1
+    assert child.ask(MATCH, answer=LineHits, timeout_s=10) == LineHits(hits=[(2, "aa", 1)])
+    long = child.ask({**MATCH, "text": "ä" * 1_000_000 + "a"}, answer=LineHits, timeout_s=10)
+    assert isinstance(long, LineHits) and long.hits[0][0] == 1
     child.close()
 
 
@@ -35,12 +37,12 @@ def test_child_is_killed_when_its_time_is_over():
     child = Child()
 
     with pytest.raises(ChildStopped) as caught:
-        child.ask(ENDLESS, timeout_s=0.3)
+        child.ask(ENDLESS, answer=LineHits, timeout_s=0.3)
 
     assert caught.value.timed_out
     assert not child.alive
     with pytest.raises(ChildStopped):
-        child.ask(MATCH, timeout_s=1)
+        child.ask(MATCH, answer=LineHits, timeout_s=1)
 
 
 def test_child_that_dies_is_noticed():
@@ -49,7 +51,7 @@ def test_child_that_dies_is_noticed():
     process.kill()
 
     with pytest.raises(ChildStopped) as caught:
-        child.ask(MATCH, timeout_s=10)
+        child.ask(MATCH, answer=LineHits, timeout_s=10)
 
     assert not caught.value.timed_out
     assert ended(process)
@@ -57,7 +59,7 @@ def test_child_that_dies_is_noticed():
 
 def test_child_ends_with_its_owner():
     child = Child()
-    child.ask(MATCH, timeout_s=10)
+    child.ask(MATCH, answer=LineHits, timeout_s=10)
     process = child._process  # pyright: ignore[reportPrivateUsage]
 
     del child
@@ -71,7 +73,7 @@ def test_child_ends_with_the_program():
         "import sys\n"
         "from artelier.child import Child\n"
         "child = Child()\n"
-        "child.ask({'ask': 'match', 'pattern': 'a', 'text': '', 'hits_max': 1}, timeout_s=10)\n"
+        "child.ask({'ask': 'match', 'pattern': 'a', 'text': '', 'hits_max': 1}, answer=dict, timeout_s=10)\n"
         "sys.stdout.write(str(child._process.pid))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

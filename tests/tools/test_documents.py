@@ -330,12 +330,12 @@ def test_hostile_file_costs_only_itself(root: Path):
 
     described = tables.describe()
 
-    reasons = {one["source"]: one["reason"] for one in described["skipped"]}
+    reasons = {one.source: one.reason for one in described.skipped}
     assert "unpacks to" in reasons["bomb.xlsx"]
     assert "memory" in reasons["sparse.xlsx"] or "longer than" in reasons["sparse.xlsx"]
     assert "more than 67108864" in reasons["huge.json"]
     assert "nested too deeply" in reasons["deep.json"]
-    assert tables.query("SELECT a FROM good", rows_max=1)["rows"] == [[1]]
+    assert tables.query("SELECT a FROM good", rows_max=1).rows == [[1]]
 
 
 def test_file_that_takes_too_long_is_left_out_and_named(root: Path):
@@ -345,6 +345,6 @@ def test_file_that_takes_too_long_is_left_out_and_named(root: Path):
 
     described = tables.describe()
 
-    assert [one["source"] for one in described["skipped"]] == ["slow.json"]
-    assert "longer than 0.01 s" in described["skipped"][0]["reason"]
-    assert tables.query("SELECT 7", rows_max=1)["rows"] == [[7]]
+    assert [one.source for one in described.skipped] == ["slow.json"]
+    assert "longer than 0.01 s" in described.skipped[0].reason
+    assert tables.query("SELECT 7", rows_max=1).rows == [[7]]

@@ -375,7 +375,7 @@ def test_parquet_keeps_its_types(call: Call, root: Path):
     ],
 )
 def test_values_are_json_data(shared: WorkspaceTables, expression: str, value: Any):
-    (row,) = shared.query(f"SELECT {expression} AS v", rows_max=10)["rows"]
+    (row,) = shared.query(f"SELECT {expression} AS v", rows_max=10).rows
 
     assert row == [value]
     assert type(row[0]) is type(value)
@@ -409,7 +409,7 @@ def test_result_names_columns_and_types_and_says_when_it_was_cut(call: Call):
     ],
 )
 def test_reading_statements_are_accepted(shared: WorkspaceTables, sql: str):
-    assert shared.query(sql, rows_max=10)["row_count"] == 1
+    assert shared.query(sql, rows_max=10).row_count == 1
 
 
 HOSTILE = (
@@ -476,8 +476,8 @@ def test_anything_but_reading_the_tables_is_refused_and_changes_nothing(shared: 
     text = str(caught.value)
     assert "root:" not in text
     assert len(text) < 1_000
-    assert shared.query("SELECT a FROM t", rows_max=10)["rows"] == [[1]]
-    tables = shared.query("SELECT table_name FROM duckdb_tables()", rows_max=10)["rows"]
+    assert shared.query("SELECT a FROM t", rows_max=10).rows == [[1]]
+    tables = shared.query("SELECT table_name FROM duckdb_tables()", rows_max=10).rows
     assert tables == [["t"]]
 
 
@@ -511,7 +511,7 @@ def test_query_that_takes_all_time_or_memory_is_stopped(root: Path, sql: str):
     with pytest.raises(ToolFailed, match=r"longer than|too much memory|its memory"):
         tables.query(sql, rows_max=10)
 
-    assert tables.query("SELECT a FROM t", rows_max=10)["rows"] == [[1]]
+    assert tables.query("SELECT a FROM t", rows_max=10).rows == [[1]]
 
 
 def test_huge_values_and_results_are_bounded(call: Call):
@@ -534,13 +534,13 @@ def test_tables_are_loaded_once_until_a_file_changes(root: Path):
     tables = WorkspaceTables(WorkspaceFolder(root))
     first = tables._load()  # pyright: ignore[reportPrivateUsage]
 
-    assert tables.query("SELECT count(*) FROM t", rows_max=1)["rows"] == [[10]]
+    assert tables.query("SELECT count(*) FROM t", rows_max=1).rows == [[10]]
     assert tables._load() is first  # pyright: ignore[reportPrivateUsage]
 
     (root / "t.csv").write_text("a\n" + "1\n" * 11)
-    assert tables.query("SELECT count(*) FROM t", rows_max=1)["rows"] == [[11]]
+    assert tables.query("SELECT count(*) FROM t", rows_max=1).rows == [[11]]
     (root / "u.csv").write_text("b\n1\n")
-    assert [table["name"] for table in tables.describe()["tables"]] == ["t", "u"]
+    assert [table.name for table in tables.describe().tables] == ["t", "u"]
     (root / "t.csv").unlink()
     with pytest.raises(ToolFailed, match="t does not exist"):
         tables.query("SELECT count(*) FROM t", rows_max=1)

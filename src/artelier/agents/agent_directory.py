@@ -238,4 +238,5 @@ class AgentsHandle:
 
         if not any(one["kind"] == "context.compacted" for one in await self.compactions(run_id)):
             raise NotFound(f"run {run_id!r} was never compacted")
-        return await self.signal(run_id, ASKED, checked_wish(undo=True, policy=policy), by=by)
+        wish = msgspec.to_builtins(checked_wish(undo=True, policy=policy))
+        return await self.signal(run_id, ASKED, wish, by=by)

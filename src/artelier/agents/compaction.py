@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
+
+import msgspec
 
 from artelier.agents.run_config import AgentState, Job
 from artelier.context import (
@@ -170,18 +172,18 @@ class ContextWindow:
         """Obey a person who wants a compaction undone, or another policy from here on."""
         key = f"c{state.cycle + 1}"
         asked: Any = await self.run.poll_signal(ASKED, key=f"{key}/asked")
-        if not isinstance(asked, dict):
-            return state
-        wish = cast(dict[str, Any], asked)
-        policy = wish.get("policy")
-        if isinstance(policy, dict):
+        try:
+            wish = msgspec.convert(asked, CompactionWish)
+        except msgspec.ValidationError:
+            return state  # also where nobody has asked
+        if wish.policy is not None:
             try:
-                strategy = CompactionStrategy(**cast(dict[str, Any], policy))
+                strategy = CompactionStrategy(**wish.policy)
             except (ArtelierError, TypeError):
                 return state  # refused at the door; what another version wrote changes nothing
             _, ref = await self.run.reading(lambda: _now(strategy.settings()), key=f"{key}/policy")
             state = state.replace(policy=BlobRef(ref))
-        if wish.get("undo") and state.compaction:
+        if wish.undo and state.compaction:
             state = await self._undo_compaction(state, key)
         return state
 
@@ -244,11 +246,19 @@ async def _now(value: object) -> object:
 
 
 ASKED = "artelier.compaction"
-"""Name of the signal: `{undo: bool, policy: {...} | null}`."""
+"""Name of the signal, which carries a `CompactionWish`."""
 
 
-def checked_wish(*, undo: bool, policy: CompactionStrategy | None) -> dict[str, Any]:
+class CompactionWish(msgspec.Struct, frozen=True, kw_only=True):
+    """The wish of a person about a run's compactions."""
+
+    undo: bool = False
+    policy: dict[str, Any] | None = None
+    """Fields of the strategy that holds from then on; None for the one that there is."""
+
+
+def checked_wish(*, undo: bool, policy: CompactionStrategy | None) -> CompactionWish:
     """Return what to signal as `ASKED`. Errors: `InvalidRequest` if nothing is wished."""
     if not undo and policy is None:
         raise InvalidRequest("nothing to do", expected="undo, or another strategy")
-    return {"undo": undo, "policy": None if policy is None else asdict(policy)}
+    return CompactionWish(undo=undo, policy=None if policy is None else asdict(policy))

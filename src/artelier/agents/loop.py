@@ -308,9 +308,9 @@ class AgentLoop:
             self._read_now[name] = await self.run.reading(read, key=key, last=known)
         return self._read_now[name][0]
 
-    def _reads(self, state: AgentState) -> dict[str, Any]:
+    def _reads(self, state: AgentState) -> dict[str, str]:
         now = {name: ref for name, (_, ref) in self._read_now.items()}
-        merged: dict[str, Any] = {**state.reads, **now}
+        merged = {**state.reads, **now}
         return {name: ref for name, ref in merged.items() if ref}
 
     async def _list(self) -> object:

@@ -182,7 +182,7 @@ class StoreStage:
     def lock_reason(self, standing: Standing) -> str:
         return ""  # what is for sale in a world is
 
-    def pending(self, key: Hashable) -> Any:
+    def pending(self, key: Hashable) -> None:
         return None
 
     async def whole(

@@ -43,7 +43,7 @@ class TakenChat:
 
     user: str
     char: str
-    turns: tuple[dict[str, Any], ...]
+    turns: tuple[ForeignTurn, ...]
     group: tuple[str, ...] = ()
     """Names of the characters, if there are several."""
     note: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -80,8 +80,8 @@ def _speakers(chat: chat_log.ImportedChat) -> tuple[str, ...]:
     return tuple(names[:MEMBERS_MAX]) if len({one.casefold() for one in names}) == len(names) > 1 else ()
 
 
-def _as_turns(turn: chat_log.ChatLogTurn, warnings: list[str]) -> Iterator[dict[str, Any]]:
-    """Give a turn as data, parted where a narrator or the program says something in it."""
+def _as_turns(turn: chat_log.ChatLogTurn, warnings: list[str]) -> Iterator[ForeignTurn]:
+    """Give a turn of a file, parted where a narrator or the program says something in it."""
     own: list[chat_log.ChatLogMessage] = []
     for message in (*turn.messages, None):
         if message is not None and (message.role != "system" or not message.text.strip()):
@@ -94,19 +94,18 @@ def _as_turns(turn: chat_log.ChatLogTurn, warnings: list[str]) -> Iterator[dict[
             yield _narrated(message, warnings)
 
 
-def _narrated(message: chat_log.ChatLogMessage, warnings: list[str]) -> dict[str, Any]:
-    turn: dict[str, Any] = {"user": None, "variants": [message.text], "selected": 0}
-    if message.hidden:
-        warnings.append("messages of the program stand as replies that no prompt shows")
-        turn |= {"hidden": ["assistant"], "speaker": message.name or "System"}
-    else:
-        warnings.append("messages of a narrator stand as replies")
+def _narrated(message: chat_log.ChatLogMessage, warnings: list[str]) -> ForeignTurn:
     at_us = chat_log.sent_us(message.variants[message.selected].sent_at)
-    return turn | ({"sent_us": [0, at_us]} if at_us else {})
+    turn = ForeignTurn(variants=(message.text,), sent_us=(0, at_us) if at_us else ())
+    if not message.hidden:
+        warnings.append("messages of a narrator stand as replies")
+        return turn
+    warnings.append("messages of the program stand as replies that no prompt shows")
+    return msgspec.structs.replace(turn, hidden=("assistant",), speaker=message.name or "System")
 
 
-def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | None:
-    """A turn as data; None if it says nothing."""
+def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> ForeignTurn | None:
+    """A turn of a file; None if it says nothing."""
     variants, selected = list(turn.variants), turn.selected
     reply = turn.reply
     wordings = list(reply.variants) if reply is not None else []
@@ -117,22 +116,21 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | N
         warnings.append(f"of one turn {VARIANTS_MAX} variants are kept")
     if turn.user is None and not variants:
         return None
-    hidden = [one.role for one in turn.messages if one.hidden and one.role != "system"]
-    plain = {"user": turn.user, "variants": variants, "selected": selected}
-    names = {
-        key: one.name
-        for key, role in (("persona", "user"), ("speaker", "assistant"))
-        for one in turn.messages
-        if one.role == role and one.name
-    }
+    names = {one.role: one.name for one in turn.messages if one.name}
     said = next((one for one in turn.messages if one.role == "user"), None)
     times = [0 if said is None else chat_log.sent_us(said.variants[said.selected].sent_at)]
     times += [chat_log.sent_us(one.sent_at) for one in wordings]
     thoughts = [checked_text(one.reasoning, what="reasoning") for one in wordings]
-    more: dict[str, Any] = {"hidden": hidden} if hidden else {}
-    more |= {"reasoning": thoughts} if any(thoughts) else {}
-    more |= {"sent_us": times} if any(times) else {}
-    return {**plain, **names, **more}
+    return ForeignTurn(
+        user=turn.user,
+        variants=tuple(variants),
+        selected=selected,
+        hidden=tuple(one.role for one in turn.messages if one.hidden and one.role != "system"),
+        persona=names.get("user", ""),
+        speaker=names.get("assistant", ""),
+        reasoning=tuple(thoughts) if any(thoughts) else (),
+        sent_us=tuple(times) if any(times) else (),
+    )
 
 
 _NOTE_FIELDS = ("note_prompt", "note_depth", "note_role", "note_position", "note_interval")
@@ -361,7 +359,7 @@ class ForeignFile:
     """What it sets, as `Session.change` takes it."""
     greetings: tuple[str, ...] = ()
     """With which a new chat may begin."""
-    turns: tuple[dict[str, Any], ...] = ()
+    turns: tuple[ForeignTurn, ...] = ()
     """A conversation, as `Session.import_turns` takes it."""
     warnings: tuple[str, ...] = ()
     """What was changed, left out, or is kept without being followed."""

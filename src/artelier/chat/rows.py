@@ -8,7 +8,7 @@ messages themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
@@ -225,22 +225,23 @@ def in_scope(tx: Tx, node: Node | None, scope: str) -> Node | None:
     return node
 
 
-def inherit_columns(tx: Tx, parent: Node | None, scope: str) -> dict[str, Any]:
-    """Columns that a node takes over from what it hangs on, for a run with this scope.
+def inherit(tx: Tx, node: Node, parent: Node | None, *, scope: str = "") -> Node:
+    """Return a node with what it takes over from what it hangs on, for a run with this scope.
 
     A plain turn (no scope) changes no artifacts and passes on whatever stands above it.
     """
     if parent is None:
-        return {"scope": scope}
+        return replace(node, scope=scope)
     if not scope or parent.scope == scope:
-        return {"scope": parent.scope, "other": parent.other, "state": parent.state, "marks": parent.marks}
+        return replace(node, scope=parent.scope, other=parent.other, state=parent.state, marks=parent.marks)
     found = in_scope(tx, parent, scope)
-    return {
-        "scope": scope,
-        "other": parent.node if parent.scope else 0,
-        "state": found.state if found is not None else "{}",
-        "marks": found.marks if found is not None else "{}",
-    }
+    return replace(
+        node,
+        scope=scope,
+        other=parent.node if parent.scope else 0,
+        state=found.state if found is not None else "{}",
+        marks=found.marks if found is not None else "{}",
+    )
 
 
 BRANCHES_MAX = 1_000

@@ -7,7 +7,7 @@ of the events; `queries/` reads it. Keys are made of the stream's row id and of 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from artelier.chat import rows
 from artelier.chat.rows import (
@@ -227,8 +227,8 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
         user=encoded_parts(words),
         tokens=(parent.tokens if parent is not None else 0) + data.tokens,
         at_us=event.at_us,
-        **rows.inherit_columns(tx, parent, ""),
     )
+    node = rows.inherit(tx, node, parent)
     rows.insert(tx, node)
     return node.node
 
@@ -298,8 +298,8 @@ def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *
         user=encoded_parts(limit_parts(data.user)),
         tokens=asked.tokens,
         at_us=event.at_us,
-        **rows.inherit_columns(tx, parent, data.scope),
     )
+    node = rows.inherit(tx, node, parent, scope=data.scope)
     state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
@@ -335,7 +335,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         finish=data.finish_reason,
         user=user,
         state=node.state if state is None else state,
-        **_conversation_columns(event, tx, data, reworded=user != node.user),
+        **_conversation_of(event, tx, data, reworded=user != node.user)._asdict(),
         tokens=data.tokens or node.tokens,
         marks=encoded_map({**node.decode_marks(), **data.marks}) if data.marks else node.marks,
     )
@@ -346,8 +346,16 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         )
 
 
-def _conversation_columns(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded: bool) -> dict[str, Any]:
-    """Columns that say which messages of the run's conversation are what the chat says.
+class _ConversationPlace(NamedTuple):
+    """Columns of a node: `Node` describes them."""
+
+    base: str = ""
+    shown: int = 0
+    apart: int = 0
+
+
+def _conversation_of(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded: bool) -> _ConversationPlace:
+    """Return which messages of the run's conversation are what the chat says.
 
     A patched reply is none of them; words of the person that were changed after the reply are not either.
     """
@@ -356,8 +364,8 @@ def _conversation_columns(event: Applied, tx: Tx, data: ev.VariantEnded, *, rewo
     if reworded:
         shown, apart = shown - 1 - int(has_reply and not data.patched), 2
     if shown <= 0 or shown > _messages(event, tx, data.run):
-        return {"base": "", "shown": 0, "apart": 0}
-    return {"base": data.run, "shown": shown, "apart": apart}
+        return _ConversationPlace()
+    return _ConversationPlace(base=data.run, shown=shown, apart=apart)
 
 
 def _messages(event: Applied, tx: Tx, run: str) -> int:
@@ -383,7 +391,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         "parts": encoded_parts(limit_parts((*data.parts, *kept))),
         "finish": data.finish_reason,
         "tokens": data.tokens or node.tokens,
-        **_conversation_columns(event, tx, data, reworded=False),
+        **_conversation_of(event, tx, data, reworded=False)._asdict(),
     }
     if not _is_shared(tx, node, data.branch):
         rows.end_node(tx, node, TurnStatus.DONE, **columns)
@@ -496,8 +504,8 @@ def _turn_of_replies(
         status=TurnStatus.DONE,
         at_us=event.at_us,
         tokens=(parent.tokens if parent is not None else 0) + tokens,
-        **rows.inherit_columns(tx, parent, ""),
     )
+    node = rows.inherit(tx, node, parent)
     made: list[int] = []
     if user is not None:
         words = encoded_parts((ev.ReplyPart(text=user, speaker=persona),))
@@ -582,8 +590,8 @@ def _step_taken(event: Applied, tx: Tx) -> None:
         profile=data.profile,
         at_us=event.at_us,
         tokens=data.tokens,
-        **rows.inherit_columns(tx, parent, data.scope),
     )
+    node = rows.inherit(tx, node, parent, scope=data.scope)
     state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)

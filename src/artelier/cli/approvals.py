@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -27,6 +27,15 @@ LINE_BYTES_MAX = 65_536
 
 Asked = tuple[str, str]
 """A run and the step in which it asks."""
+
+
+class _ApprovalAnswer(NamedTuple):
+    """The answer of the person at the terminal."""
+
+    is_denied: bool = False
+    note: str = ""
+    arguments: object = None
+    """Others than those that were asked about; None for the same."""
 
 
 class ApprovalDesk:
@@ -106,7 +115,7 @@ class ApprovalDesk:
     async def _answer(self, question: OpenQuestion) -> None:
         run, step = question["run_id"], question["step"]
         if self._yes:
-            answer: dict[str, Any] | None = {"note": "--yes"}
+            answer: _ApprovalAnswer | None = _ApprovalAnswer(note="--yes")
         else:
             task = asyncio.create_task(self._ask(question))
             self._asking = ((run, step), task)
@@ -120,7 +129,14 @@ class ApprovalDesk:
             self._leave()
             return
         try:
-            await self._runs.approve(run, step, by=self._call.person, **answer)
+            await self._runs.approve(
+                run,
+                step,
+                deny=answer.is_denied,
+                arguments=answer.arguments,
+                note=answer.note,
+                by=self._call.person,
+            )
         except ArtelierError as error:
             self._call.screen.note(f"not answered: {redact_output(str(error))}", "red")
             if isinstance(error, InvalidArguments):
@@ -133,8 +149,8 @@ class ApprovalDesk:
             core.on_wait = "suspend"
             core.announce()
 
-    async def _ask(self, question: OpenQuestion) -> dict[str, Any] | None:
-        """The person's answer as arguments of `approve`; None for later."""
+    async def _ask(self, question: OpenQuestion) -> _ApprovalAnswer | None:
+        """The person's answer; None for later."""
         screen, details = self._call.screen, dict(question.get("details") or {})
         screen.note()
         screen.note(f"? {question['question']}", "bold yellow")
@@ -153,15 +169,15 @@ class ApprovalDesk:
             if word in ("l", "later"):
                 return None
             if word in ("y", "yes"):
-                return {}
+                return _ApprovalAnswer()
             if word in ("n", "no"):
-                return {"deny": True, "note": (await read_line("  why? > ") or "").strip()}
+                return _ApprovalAnswer(is_denied=True, note=(await read_line("  why? > ") or "").strip())
             if word == "a":
-                return {"note": (await read_line("  answer > ") or "").strip()}
+                return _ApprovalAnswer(note=(await read_line("  answer > ") or "").strip())
             if word == "e" and details:
                 edited = await self._edit_arguments(details.get("arguments", details))
                 if edited is not None:
-                    return {"arguments": edited}
+                    return _ApprovalAnswer(arguments=edited)
 
     async def _edit_arguments(self, now: object) -> object:
         self._call.screen.note(f"  now: {msgspec.json.encode(now).decode()}")

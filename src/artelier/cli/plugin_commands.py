@@ -110,7 +110,8 @@ def _remembered() -> list[list[str]]:
     import json  # 3 ms that most lists of commands need not spend
     import time
 
-    state = _folders()
+    folders = _folders()
+    state = {"artelier": VERSION, "folders": [list(one) for one in folders]}
     base = os.environ.get("XDG_CACHE_HOME", "").strip()
     file = (Path(base) if base else Path.home() / ".cache") / "artelier" / "plugins.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -118,7 +119,7 @@ def _remembered() -> list[list[str]]:
         if kept["state"] == state:
             return kept["plugins"]
     found = [list(one) for one in installed()]
-    if all(time.time_ns() - changed > _SETTLED_NS for _, changed in state["folders"]):
+    if all(time.time_ns() - changed > _SETTLED_NS for _, changed in folders):
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             fresh = file.with_suffix(f".{os.getpid()}")
@@ -127,15 +128,15 @@ def _remembered() -> list[list[str]]:
     return found
 
 
-def _folders() -> dict[str, Any]:
+def _folders() -> list[tuple[str, int]]:
     """Return what tells that nothing was installed since: the folders of packages and when they changed."""
-    folders: list[list[Any]] = []
+    folders: list[tuple[str, int]] = []
     for place in sys.path:
         # The working directory changes all the time, and nobody installs into it.
         if place and place != os.getcwd():
             with suppress(OSError):
-                folders.append([place, os.stat(place).st_mtime_ns])
-    return {"artelier": VERSION, "folders": folders}
+                folders.append((place, os.stat(place).st_mtime_ns))
+    return folders
 
 
 def _own() -> Collection[str]:

@@ -15,6 +15,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.queries import find_kind
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, VersionConflict
@@ -24,6 +26,7 @@ from artelier.kernel.run_limits import cap_changed, count_also, plan_cap
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import template
+from artelier.missions.task.readings import SeenTool
 from artelier.money import format_usd, parse_usd
 from artelier.ports.tool import ToolPort
 
@@ -297,8 +300,8 @@ class Guidance:
 
 
 def select_tools(
-    tools: Sequence[Mapping[str, Any]], *, breadth: int | None, first: Sequence[str], words: str
-) -> list[Mapping[str, Any]]:
+    tools: Sequence[SeenTool], *, breadth: int | None, first: Sequence[str], words: str
+) -> list[SeenTool]:
     """Return which of the tools that are on stand in the prompt, in the order that they came in.
 
     `first` are those that the agent was planned with or has used; `words` are the task's.
@@ -308,7 +311,7 @@ def select_tools(
     said = words.casefold()
 
     def rank(index: int) -> tuple[int, int]:
-        name = str(tools[index]["name"])
+        name = tools[index].name
         return (0 if name in first else 1 if name.casefold() in said else 2), index
 
     chosen = sorted(sorted(range(len(tools)), key=rank)[: max(1, breadth)])
@@ -375,14 +378,32 @@ def _wording() -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def guidance_of(reading: object, core: RunCore) -> Guidance:
+class SteeringVersion(msgspec.Struct, frozen=True, array_like=True):
+    """A version of steering: a pair in stored readings."""
+
+    ref: str
+    content: Any
+    """As it is stored; `Steering.parse` reads it."""
+
+
+class SteeringReading(msgspec.Struct, frozen=True, kw_only=True):
+    """The steering of an agent and of its membranes at one moment, as a task journals it."""
+
+    agent: SteeringVersion | None = None
+    membranes: tuple[SteeringVersion, ...] = ()
+    counters: tuple[tuple[str, str], ...] | msgspec.UnsetType = msgspec.UNSET
+    """The (scope, unit) pairs in which the agent counts for membranes that it joined since its run began;
+    given only if there are any."""
+
+
+def guidance_of(reading: SteeringReading, core: RunCore) -> Guidance:
     """Steering as it was read, with what a fork has changed; from now on the run's core keeps to it, and
     counts in the membranes that its agent has joined.
 
     Without any, nothing is asked for beyond the task, and nothing is off.
     Errors: `InvalidRequest` if what a fork changes is no steering.
     """
-    count_also(core, joined_scopes(reading))
+    count_also(core, reading.counters or ())
     steering = steering_of(reading, core.changes)
     if steering is not None:
         room = core.result_bytes_max
@@ -391,29 +412,23 @@ def guidance_of(reading: object, core: RunCore) -> Guidance:
     return guidance(reading, steering)
 
 
-def joined_scopes(reading: object) -> list[tuple[str, str]]:
-    """The (scope, unit) pairs in which an agent counts for membranes that it joined since its run began."""
-    found: list[list[str]] = cast("dict[str, Any]", reading or {}).get("counters") or []
-    return [(scope, unit) for scope, unit in found]
-
-
-def steering_of(reading: object, changes: Mapping[str, Any]) -> Steering | None:
+def steering_of(reading: SteeringReading, changes: Mapping[str, Any]) -> Steering | None:
     """Return what a reading comes to; None if nobody has steered. Errors: as of `guidance_of`."""
-    own, shared = _read(reading)
+    own, shared = reading.agent, reading.membranes
     if own is None and not shared and changes.get("steering") is None:
         return None
     return effective(
-        None if own is None else Steering.parse(own[1]),
-        [Steering.parse(content) for _, content in shared],
+        None if own is None else Steering.parse(own.content),
+        [Steering.parse(one.content) for one in shared],
         changes,
     )
 
 
-def guidance(reading: object, steering: Steering | None) -> Guidance:
+def guidance(reading: SteeringReading, steering: Steering | None) -> Guidance:
     """A steering as an iteration goes by it."""
     if steering is None:
         return Guidance()
-    own, shared = _read(reading)
+    own, shared = reading.agent, reading.membranes
     policy = bias(steering)
     return Guidance(
         text=policy.text,
@@ -422,13 +437,8 @@ def guidance(reading: object, steering: Steering | None) -> Guidance:
         delegation_depth=steering.delegation_depth,
         output_bytes=steering.output_bytes,
         breadth=policy.breadth,
-        refs=tuple(str(ref) for ref, _ in [*([] if own is None else [own]), *shared]),
+        refs=tuple(one.ref for one in [*([] if own is None else [own]), *shared]),
     )
-
-
-def _read(reading: object) -> tuple[list[Any] | None, list[list[Any]]]:
-    found = cast("dict[str, Any]", reading or {})
-    return found.get("agent"), found.get("membranes") or []
 
 
 SUFFIX = "/steering"

@@ -15,7 +15,7 @@ from threading import Lock, Semaphore
 from types import ModuleType
 from typing import Any, cast
 
-from artelier.child import START_S, ChildPool, ChildStopped, Question
+from artelier.child import START_S, ChildPool, ChildStopped, HelperValue, Question
 from artelier.confinement import Needs
 from artelier.errors import InvalidRequest, PatternTimeout, ToolFailed
 from artelier.patterns.regex_syntax import (
@@ -340,11 +340,11 @@ class Pattern:
             raise PatternTimeout(
                 f"the pattern {self.text[:60]!r} cannot be tried: {error}", kind=self._dialect
             ) from None
-        if answer.get("failed") == "error":
-            raise _refused_error(self.text, expected="a regular expression", got=answer["message"])
-        if "failed" in answer:
-            raise self._timeout(answer["message"], text, time_s)
-        return bool(answer["value"])
+        if isinstance(answer, HelperValue):
+            return bool(answer.value)
+        if answer.failed == "error":
+            raise _refused_error(self.text, expected="a regular expression", got=answer.message)
+        raise self._timeout(answer.message, text, time_s)
 
     def _timeout(self, why: str, text: str, time_s: float) -> PatternTimeout:
         return PatternTimeout(
@@ -357,7 +357,7 @@ class Pattern:
 
 
 @cache
-def _pool() -> ChildPool:
+def _pool() -> ChildPool[HelperValue]:
     ready = {"pattern": "", "dialect": "re", "flags": 0, "text": "", "whole": False}
     first = {"match": ready, "time_s": START_S}
-    return ChildPool(_WORKER, first=first, needs=Needs(preload=("regex",)))
+    return ChildPool(_WORKER, first=first, answer=HelperValue, needs=Needs(preload=("regex",)))

@@ -16,6 +16,8 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.text_view import RULES, DecodedView, ValuePlace, unescape, view_of
 from artelier.ports.pii import Detector
@@ -347,6 +349,17 @@ class TextWindow(NamedTuple):
     start: int
     end: int
     high: int
+
+
+class PlacesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The places in a window of text, as a helper process answers."""
+
+    values: list[tuple[str, str, str]]
+    """Kind, normal form and spelling of each value."""
+    found: list[int]
+    """Start, end and index in `values` of each place, one after another."""
+    took_s: float
+    """Processor time."""
 
 
 def places(detectors: Sequence[Detector], text: str, *, rules: int = RULES) -> list[ValuePlace]:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from artelier.errors import ArtelierError, InvalidRequest
@@ -97,17 +97,21 @@ def _redact(text: str) -> str:
     return text
 
 
-def marked_wire(value: object) -> Any:
+T = TypeVar("T")
+
+
+def marked_wire(value: T) -> T:
     """The same for JSON data, such as an error on the wire."""
     if not _watching:
         return value
+    found: object = value
     if isinstance(value, str):
-        return redact_output(value)
-    if isinstance(value, dict):
-        return {key: marked_wire(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [marked_wire(item) for item in cast("list[Any]", value)]
-    return value
+        found = redact_output(value)
+    elif isinstance(value, dict):
+        found = {key: marked_wire(item) for key, item in cast("dict[str, Any]", value).items()}
+    elif isinstance(value, list):
+        found = [marked_wire(item) for item in cast("list[Any]", value)]
+    return cast("T", found)
 
 
 class _RedactingFilter(logging.Filter):

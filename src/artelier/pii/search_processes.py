@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
-from artelier.child import ChildPool, ChildStopped, Question
+from artelier.child import ChildPool, ChildStopped, HelperFailure, Question
 from artelier.confinement import Needs
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
 from artelier.pii.detectors.search import TenantPattern
 from artelier.pii.detectors.text_view import RULES, Shipped, ValuePlace
-from artelier.pii.hidden_values import TextWindow, join_places, places, windows
+from artelier.pii.hidden_values import PlacesAnswer, TextWindow, join_places, places, windows
 from artelier.ports.pii import Detector
 
 INLINE_CHARS_MAX = 32 * 1024
@@ -109,6 +108,7 @@ class PiiSearch:
         self._pool = ChildPool(
             "artelier.pii.worker",
             first={"detectors": [], "text": "", "rules": RULES},
+            answer=PlacesAnswer,
             # Detectors load numbering plans as they meet them, and patterns have a helper of their own.
             needs=Needs(walls=("limits", "namespaces", "privileges")),
         )
@@ -151,8 +151,8 @@ class PiiSearch:
             part = text[window.low : window.high]
             message = {"detectors": named, "text": part, "rules": rules}
             answer = _check_answer(question.ask(message, time_s=WINDOW_TIME_S), text)
-            owned = _places_of_window(answer["found"], answer["values"], window, patterns=patterns)
-            return join_places(text, last + owned, patterns), answer["took_s"]
+            owned = _places_of_window(answer.found, answer.values, window, patterns=patterns)
+            return join_places(text, last + owned, patterns), answer.took_s
 
         self.windows += 1
         try:
@@ -164,17 +164,17 @@ class PiiSearch:
             raise ToolFailed(f"the helper process does not start: {error}") from None
 
 
-def _check_answer(answer: dict[str, Any], text: str) -> dict[str, Any]:
+def _check_answer(answer: PlacesAnswer | HelperFailure, text: str) -> PlacesAnswer:
     """Return the answer of a helper process. Errors: as it says."""
-    match answer.get("failed"):
-        case None:
-            return answer
+    if isinstance(answer, PlacesAnswer):
+        return answer
+    match answer.failed:
         case "pattern":
-            raise PatternTimeout(answer["message"], kind=answer["kind"])
+            raise PatternTimeout(answer.message, kind=answer.kind)
         case "refused":
-            raise InvalidRequest(answer["message"])
+            raise InvalidRequest(answer.message)
         case _:
-            raise _unsearchable(answer["message"], text)
+            raise _unsearchable(answer.message, text)
 
 
 def _names(detectors: Sequence[Detector]) -> _Names | None:
@@ -195,7 +195,7 @@ def _kinds(named: _Names) -> frozenset[str]:
 
 
 def _places_of_window(
-    flat: list[int], values: list[list[str]], window: TextWindow, *, patterns: frozenset[str]
+    flat: list[int], values: list[tuple[str, str, str]], window: TextWindow, *, patterns: frozenset[str]
 ) -> list[ValuePlace]:
     """Return the places that belong to a window; of patterns, all that reach into it.
 

@@ -10,10 +10,13 @@ import time
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from artelier.child import HelperFailure
 from artelier.child_loop import MIB, serve
 from artelier.errors import ArtelierError, PatternTimeout
 from artelier.pii.detectors import builtin_detectors, pattern
-from artelier.pii.hidden_values import places
+from artelier.pii.hidden_values import PlacesAnswer, places
 from artelier.ports.pii import Detector
 
 MEMORY_BYTES_MAX = 768 * MIB
@@ -21,23 +24,26 @@ MEMORY_BYTES_MAX = 768 * MIB
 
 
 def main() -> None:
-    serve(lambda message: (json.dumps(_answer(message)).encode(), True), memory_bytes_max=MEMORY_BYTES_MAX)
+    def answer(message: dict[str, Any]) -> tuple[bytes, bool]:
+        return json.dumps(msgspec.to_builtins(_answer(message))).encode(), True
+
+    serve(answer, memory_bytes_max=MEMORY_BYTES_MAX)
 
 
-def _answer(message: dict[str, Any]) -> dict[str, Any]:
+def _answer(message: dict[str, Any]) -> PlacesAnswer | HelperFailure:
     began_s = time.process_time()
     try:
         detectors = [_detector(*one) for one in message["detectors"]]
         found = places(detectors, message["text"], rules=message["rules"])
         values = {value: at for at, value in enumerate(dict.fromkeys(one[2:] for one in found))}
     except PatternTimeout as error:
-        return {"failed": "pattern", "message": str(error), "kind": error.facts.get("kind")}
+        return HelperFailure(failed="pattern", message=str(error), kind=error.facts.get("kind"))
     except ArtelierError as error:
-        return {"failed": "refused", "message": str(error)}
+        return HelperFailure(failed="refused", message=str(error))
     except MemoryError:
-        return {"failed": "too_large", "message": "it needs too much memory"}
+        return HelperFailure(failed="too_large", message="it needs too much memory")
     flat = [number for one in found for number in (one.start, one.end, values[one[2:]])]
-    return {"values": list(values), "found": flat, "took_s": time.process_time() - began_s}
+    return PlacesAnswer(values=list(values), found=flat, took_s=time.process_time() - began_s)
 
 
 @lru_cache(maxsize=512)

@@ -45,6 +45,15 @@ CALL_MEDIA_MAX = 100
 PAGES_MAX = 1_000
 """Pages of a PDF."""
 
+
+class PdfText(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model without PDF input is sent of a PDF."""
+
+    pages: int
+    text: str
+    """Of all pages that have some, each under its number; empty for a scan."""
+
+
 _NAME_CHARS = 45
 
 

@@ -262,7 +262,7 @@ class Tool(Generic[P, R_co]):
         return await asyncio.to_thread(self._json, result)  # what it has found is as large as it likes
 
     @property
-    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
+    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[object]] | None:
         """Asks the outside world what became of a call; it gets the values the function gets."""
         return None if self._probe is None else self._run_probe
 
@@ -415,12 +415,13 @@ def _check_seconds(name: str, what: str, seconds: float | None) -> float | None:
     return seconds
 
 
-def _check_choice(name: str, what: str, value: object, choices: tuple[str, ...]) -> Any:
-    if value not in choices:
-        raise InvalidRequest(
-            f"{what} of tool `{name}` is unknown", expected=" or ".join(choices), got=repr(value)
-        )
-    return value
+def _check_choice(name: str, what: str, value: object, choices: tuple[T, ...]) -> T:
+    for one in choices:
+        if one == value:
+            return one
+    raise InvalidRequest(
+        f"{what} of tool `{name}` is unknown", expected=" or ".join(map(str, choices)), got=repr(value)
+    )
 
 
 # --------------------------------------------------------------------------- registry

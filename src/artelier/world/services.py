@@ -42,7 +42,7 @@ from artelier.world.queries.market import find_offer
 from artelier.world.queries.worlds import find_world
 from artelier.world.stores.entries import add_entry, config_of, is_empty, store_of
 from artelier.world.stores.kind import StoreConfig, as_numbers, embed, embedder_of
-from artelier.world.stores.search import Scored, hits_as_json, search_entries
+from artelier.world.stores.search import Scored, StoreHit, fit_hits, search_entries
 from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import TickClock, WorldStage, as_stage
 
@@ -281,10 +281,28 @@ async def _config(working: Working) -> WorldConfig:
 # Search as an action: what an agent may read, at the end of the tick before.
 
 
+class FoundPrices(msgspec.Struct, frozen=True, kw_only=True):
+    """The prices of an artifact, in scrip."""
+
+    read: int
+    invoke: int
+    inclusion: int
+
+
+class FoundArtifact(msgspec.Struct, frozen=True, kw_only=True):
+    """An artifact that a search has found, without its content."""
+
+    id: str
+    kind: str
+    version: int
+    owner: str
+    prices: FoundPrices
+
+
 async def find(
     step: ActionStep, *, text: str, kind: str | None, owner: str | None, limit: int
-) -> list[dict[str, Any]]:
-    """`{id, kind, version, owner, prices}` of each artifact found, newest first; no content."""
+) -> list[FoundArtifact]:
+    """Return the artifacts that an agent finds, newest first."""
     scene = step.scene
     door = Door(
         scene.stage.store,
@@ -301,21 +319,19 @@ async def find(
 
 async def list_found(
     door: Door, *, text: str, kind: str | None, owner: str | None, limit: int
-) -> list[dict[str, Any]]:
-    """`{id, kind, version, owner, prices}` of what the principal of a door finds."""
+) -> list[FoundArtifact]:
+    """Return what the principal of a door finds, newest first."""
     found = await find_text(door, text=text, kind=kind, owner=owner, limit=limit)
     return [
-        {
-            "id": one.id,
-            "kind": one.kind,
-            "version": one.version,
-            "owner": one.owner,
-            "prices": {
-                "read": one.prices.read,
-                "invoke": one.prices.invoke,
-                "inclusion": one.prices.inclusion,
-            },
-        }
+        FoundArtifact(
+            id=one.id,
+            kind=one.kind,
+            version=one.version,
+            owner=one.owner,
+            prices=FoundPrices(
+                read=one.prices.read, invoke=one.prices.invoke, inclusion=one.prices.inclusion
+            ),
+        )
         for one in found
     ]
 
@@ -359,7 +375,7 @@ class ArtifactStore:
             WorldStage,
         )
         found = await list_found(door, text=given.text, kind=given.kind, owner=given.owner, limit=given.limit)
-        return {"artifacts": found}
+        return {"artifacts": msgspec.to_builtins(found)}
 
 
 MEMORY_SEARCH = "genesis_memory_search"
@@ -389,7 +405,7 @@ class MemorySearchService:
     async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any] | Free:
         results = await _search(working, call, tree, arguments(call.args, _MemorySearchArguments))
         is_free = not results and await as_stage(working.ground).asks_consent()
-        return Free({"results": []}) if is_free else {"results": results}
+        return Free({"results": []}) if is_free else {"results": msgspec.to_builtins(results)}
 
 
 class MemoryAdd:
@@ -440,7 +456,7 @@ async def search_memory(
     results = await _search(inner, call, tree, given)
     if results or not await as_stage(working.ground).asks_consent():
         working.absorb(inner)
-    return results
+    return msgspec.to_builtins(results)
 
 
 def is_service(verdict: AccessVerdict) -> bool:
@@ -451,9 +467,7 @@ def is_service(verdict: AccessVerdict) -> bool:
 def _parameters(memory_artifact_id: object, query: object, limit: object = 5) -> None: ...
 
 
-async def _search(
-    working: Working, call: Call, tree: Tree, given: _MemorySearchArguments
-) -> list[dict[str, Any]]:
+async def _search(working: Working, call: Call, tree: Tree, given: _MemorySearchArguments) -> list[StoreHit]:
     """Search as the caller. Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArguments`."""
     ref = ref_of(given.memory_artifact_id)
     verdict = await judge(
@@ -467,7 +481,7 @@ async def _search(
     found = await search_entries(working, verdict.granted(), given.query, limit=given.limit)
     if found:
         await charge(working, [verdict])
-    return hits_as_json(found)
+    return fit_hits(found)
 
 
 async def _left_of(working: Working, call: Call, tree: Tree, ref: Ref) -> int | None:

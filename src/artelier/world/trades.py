@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from artelier.artifacts import Access, Bill, Ref
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.contracts import version_at
@@ -14,7 +16,7 @@ from artelier.log import BlobRef
 from artelier.world.actions import Accept, CancelOffer, Offer
 from artelier.world.events import OfferAccepted, OfferCancelled, OfferMade
 from artelier.world.queries import market
-from artelier.world.queries.market import OpenOffer
+from artelier.world.queries.market import OfferPreview, OpenOffer
 from artelier.world.stores import copy_entries
 from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import ESCROW
@@ -68,7 +70,7 @@ def keep_offer(step: ActionStep, offer: OpenOffer) -> None:
     step.working.keep(("offer", offer.offer), offer)
 
 
-async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
+async def preview(step: ActionStep, standing: Standing) -> OfferPreview:
     """Return what may be seen before buying: title and summary of the owner's metadata, figures of the
     world.
     """
@@ -82,17 +84,17 @@ async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
             metadata = {}
     scene = step.scene
     users, uses = await market.use_count(scene.stage.store, scene.tenant, scene.space, standing.id)
-    return {
-        "title": _text(metadata, "title", TITLE_CHARS_MAX),
-        "summary": _text(metadata, "summary", SUMMARY_CHARS_MAX),
-        "kind": standing.kind,
-        "version": at.version,
+    return OfferPreview(
+        title=_text(metadata, "title", TITLE_CHARS_MAX),
+        summary=_text(metadata, "summary", SUMMARY_CHARS_MAX),
+        kind=standing.kind,
+        version=at.version,
         # The policy's name as it is now: what it grants by name or contract, a sale takes away.
-        "access": standing.access.policy if standing.access is not None else "",
-        "size_bytes": at.size_bytes,
-        "users": users,
-        "uses": uses,
-    }
+        access=standing.access.policy if standing.access is not None else "",
+        size_bytes=at.size_bytes,
+        users=users,
+        uses=uses,
+    )
 
 
 def _text(metadata: object, name: str, chars_max: int) -> str:
@@ -162,7 +164,7 @@ async def offer(step: ActionStep, action: Offer) -> None:
         ticks=action.ticks,
         royalty_percent=action.royalty_percent,
     )
-    shown = step.keep(await preview(step, standing))
+    shown = step.keep(msgspec.to_builtins(await preview(step, standing)))
     if action.sells == OWNERSHIP:
         await step.apply(ArtifactTransferred(id=standing.id, giver=step.agent, to=ESCROW))
     keep_offer(step, made)

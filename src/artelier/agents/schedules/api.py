@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, cast
 
+import msgspec
+
 from artelier.agents.launch import launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.dispatcher import fire_now, write
 from artelier.agents.schedules.queries import (
     FiredSchedule,
     ScheduleDetail,
+    ScheduledJob,
     SchedulePage,
     schedule_detail,
     schedule_page,
@@ -96,12 +99,19 @@ class Schedules:
             goal=goal, model=model, workspace=workspace, solo=solo, loop=loop, settings=settings
         )
         job = self._job(loop, self._escape_placeholders(wanted), _limits(limits, budget_usd))
-        policy = _policy(overlap=overlap, catch_up=catch_up, max_failures=max_failures)
+        _check_policy(overlap=overlap, catch_up=catch_up, max_failures=max_failures)
         key = (await self._desk.state()).key
         if subject:
             key = await self._services.store.data_key(self._desk.id, check_subject(subject))
         ref, blob = await prepared_blob(self._desk.id, key, encode_json(job))
-        event = ev.ScheduleAdded(**asdict(timing), job=ref, next_due_us=timing.after(now_us), **policy)
+        event = ev.ScheduleAdded(
+            **asdict(timing),
+            job=ref,
+            next_due_us=timing.after(now_us),
+            overlap=overlap,
+            catch_up=catch_up,
+            max_failures=max_failures,
+        )
         stream = ev.schedule_stream(self._desk.id, name)
         append = StreamAppend(stream, [Draft(event, now_us, by)])
         await self._services.store.append(Batch(appends=[append], blobs=[blob]))
@@ -147,8 +157,8 @@ class Schedules:
         async def make_change(row: Schedule) -> tuple[EventData, list[Blob]]:
             timing = self._timing_of(row, _given_values(times))
             job = await self._changed_job(row, _given_values(asked))
-            have = {name: getattr(row, name) for name in ways}
-            policy = _policy(**{**have, **_given_values(ways)})
+            policy = {name: getattr(row, name) for name in ways} | _given_values(ways)
+            _check_policy(**policy)
             store = self._services.store
             held = await store.subject_key_of(self._desk.id, stored_name(row.job))
             ref, blob = await prepared_blob(self._desk.id, held or state.key, encode_json(job))
@@ -227,16 +237,17 @@ class Schedules:
 
     # Inside
 
-    def _job(self, loop: str, settings: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
+    def _job(self, loop: str, settings: dict[str, Any], limits: Limits | None) -> ScheduledJob:
         """Return what is stored of what is to be started. Errors: what would keep it from starting now."""
         complete = launch_of(loop).check(self._desk, settings)
         caps = {} if limits is None else asdict(limits)
         said = {name: value for name, value in caps.items() if value is not None}
+        job = ScheduledJob(loop=loop, settings=complete, limits=said)
         try:
-            encode_json({"settings": complete, "limits": said})
+            encode_json(job)
         except (TypeError, ValueError) as error:
             raise InvalidRequest(f"settings of loop {loop}: {error}", expected="JSON data") from None
-        return {"loop": loop, "settings": complete, "limits": said}
+        return job
 
     def _escape_placeholders(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings that somebody gives, in which what looks like a placeholder is none."""
@@ -263,24 +274,23 @@ class Schedules:
             now_us=self._services.clock.now_us(),
         )
 
-    async def _changed_job(self, row: Schedule, given: dict[str, Any]) -> dict[str, Any]:
-        job: dict[str, Any] = await blob_json(self._services, row.tenant, row.job)
-        caps = cast("dict[str, Any]", job["limits"])
+    async def _changed_job(self, row: Schedule, given: dict[str, Any]) -> ScheduledJob:
+        job = msgspec.convert(await blob_json(self._services, row.tenant, row.job), ScheduledJob)
+        caps = job.limits
         if "budget_usd" in given:
             caps = {**caps, "usd": given.pop("budget_usd")}
             if caps["usd"] is not None:
                 _limits(None, caps["usd"])
-        if given and job["loop"] not in ("mission", "agent"):
+        if given and job.loop not in ("mission", "agent"):
             raise InvalidRequest(
                 f"schedule {row.schedule!r} starts a loop with settings of its own",
-                got=job["loop"],
+                got=job.loop,
                 expected="times and limits alone",
                 hint="Remove it, and add it anew.",
             )
-        names = {"goal": "prompt" if job["loop"] == "agent" else "goal"}
+        names = {"goal": "prompt" if job.loop == "agent" else "goal"}
         new = self._escape_placeholders({names.get(name, name): value or "" for name, value in given.items()})
-        settings = {**job["settings"], **new}
-        return self._job(job["loop"], settings, Limits(**caps))
+        return self._job(job.loop, {**job.settings, **new}, Limits(**caps))
 
     async def _append(self, name: str, decide: Callable[[Schedule], Any], *, by: str) -> None:
         """An event on the schedule's stream, whoever else writes there."""
@@ -357,7 +367,7 @@ def _limits(limits: Limits | None, budget_usd: str | None) -> Limits | None:
     return limits
 
 
-def _policy(*, overlap: object, catch_up: object, max_failures: object) -> dict[str, Any]:
+def _check_policy(*, overlap: object, catch_up: object, max_failures: object) -> None:
     for what, value, known in (("overlap", overlap, OVERLAPS), ("catch_up", catch_up, CATCH_UPS)):
         if value not in known:
             raise InvalidRequest(what, expected=" or ".join(known), got=repr(value)[:80])
@@ -366,4 +376,3 @@ def _policy(*, overlap: object, catch_up: object, max_failures: object) -> dict[
         raise InvalidRequest(
             "max_failures", expected="a whole number from 0 (never)", got=repr(max_failures)[:80]
         )
-    return {"overlap": overlap, "catch_up": catch_up, "max_failures": max_failures}

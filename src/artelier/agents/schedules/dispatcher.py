@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from artelier.agents.launch import Launch, launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.queries import (
     OpenFiring,
+    ScheduledJob,
     check_startable,
     due_schedules,
     firing_to_start,
@@ -207,10 +210,10 @@ async def begin(kernel: TenantScopes, tenant: TenantRef, run_id: str, on_wait: s
     desk.services.at("schedule.begin")
     launch: Launch | None = None
     try:
-        job: dict[str, Any] = await blob_json(desk.services, desk.id, job_ref)
-        launch = launch_of(job["loop"])
-        limits = Limits(**job["limits"]) if job["limits"] else None
-        settings = _as_given(desk, job["settings"])
+        job = msgspec.convert(await blob_json(desk.services, desk.id, job_ref), ScheduledJob)
+        launch = launch_of(job.loop)
+        limits = Limits(**job.limits) if job.limits else None
+        settings = _as_given(desk, job.settings)
         key = await desk.services.store.subject_key_of(desk.id, stored_name(job_ref))
         key_id = None if key is None else key.key_id
         return await launch.start(kernel, tenant, run_id, settings, limits, on_wait, key_id)

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypedDict
 
+import msgspec
+
 from artelier.agents.schedules.recurrence import Schedule, interval
 from artelier.errors import NotFound
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import runs_by_id, totals
 from artelier.kernel.run.services import Services
 from artelier.log import Store, Tx
+
+
+class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as a schedule starts it: stored with the schedule."""
+
+    loop: str
+    settings: dict[str, Any]
+    """As the loop takes them."""
+    limits: dict[str, Any]
+    """Fields of `Limits` that were given."""
+
 
 PAGE_MAX = 500
 RUNS_MAX = 20
@@ -258,10 +271,11 @@ async def schedule_detail(services: Services, tenant: str, name: str) -> Schedul
 
 
 async def _read_schedule(services: Services, row: Schedule) -> ScheduleView:
-    job: Any = await shown_json(services, row.tenant, row.job)
-    if isinstance(job, str):  # it was erased, or the vault key is not here: the mark says which
-        job = {"loop": job, "settings": {"goal": job}, "limits": {}}
-    settings, limits = job["settings"], job["limits"]
+    told: Any = await shown_json(services, row.tenant, row.job)
+    if isinstance(told, str):  # it was erased, or the vault key is not here: the mark says which
+        told = {"loop": told, "settings": {"goal": told}, "limits": {}}
+    job = msgspec.convert(told, ScheduledJob)
+    settings, limits = job.settings, job.limits
     last = None
     if row.last_run:
         found = await services.store.query(
@@ -275,7 +289,7 @@ async def _read_schedule(services: Services, row: Schedule) -> ScheduleView:
         cron=row.cron or None,
         timezone=row.zone if row.cron else None,
         every=interval(row.every_s) if row.every_s else None,
-        loop=job["loop"],
+        loop=job.loop,
         goal=str(settings.get("goal", settings.get("prompt", ""))),
         model=str(settings.get("model", "")),
         workspace=settings.get("workspace") or None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from artelier.child import ChildPool, ChildStopped, Question
+from artelier.child import ChildPool, ChildStopped, HelperFailure, Question
 from artelier.confinement import Needs
 from artelier.errors import InvalidRequest, ToolFailed
 from artelier.log import Blob
@@ -28,6 +28,7 @@ from artelier.ports.media import (
     MEDIUM_BYTES_MAX,
     PAGES_MAX,
     Medium,
+    PdfText,
 )
 
 # The headers of images and sounds: their type, their size in pixels or seconds, and whether they are
@@ -265,6 +266,7 @@ PDF_TIME_S = 20.0
 _POOL = ChildPool(
     "artelier.artifacts.media.worker",
     first={"pdf": "", "pages_max": 0, "text_bytes_max": 0},
+    answer=PdfText,
     # It reads what others wrote and runs none of it; the library loads tables and ciphers as it meets them.
     needs=Needs(walls=("limits", "namespaces", "privileges")),
 )
@@ -468,7 +470,7 @@ def _plain_type(media_type: str) -> str:
 async def _read_pdf(content: bytes) -> MediaFacts:
     question = Question(_POOL)
 
-    def ask() -> dict[str, object]:
+    def ask() -> PdfText | HelperFailure:
         encoded = base64.b64encode(content).decode()
         message = {"pdf": encoded, "pages_max": PAGES_MAX, "text_bytes_max": TEXT_BYTES_MAX}
         return question.ask(message, time_s=PDF_TIME_S)
@@ -482,17 +484,16 @@ async def _read_pdf(content: bytes) -> MediaFacts:
             raise
         except ChildStopped as error:
             raise ToolFailed(f"the helper process does not start: {error}") from None
-    failed, pages, text = answer.get("failed"), answer.get("pages"), answer.get("text")
-    if failed == "password":
+    if isinstance(answer, PdfText):
+        header = MediaHeader(media_type=PDF)
+        return MediaFacts(content=content, header=header, pages=answer.pages, text=answer.text)
+    if answer.failed == "password":
         raise BrokenMedium(
             "this PDF has a password",
             expected="one that opens without",
             hint="Nothing of it was kept. Save it without its password.",
         )
-    if failed is not None:
-        raise broken("PDF", str(answer.get("message", failed))[:200])
-    assert isinstance(pages, int) and isinstance(text, str)
-    return MediaFacts(content=content, header=MediaHeader(media_type=PDF), pages=pages, text=text)
+    raise broken("PDF", answer.message[:200])
 
 
 async def keep_medium(

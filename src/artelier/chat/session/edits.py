@@ -212,7 +212,7 @@ class ChatEdits(ChatReader):
 
     # Turns from elsewhere
 
-    async def import_turns(self, turns: list[dict[str, Any]]) -> int:
+    async def import_turns(self, turns: Sequence[dict[str, Any]] | Sequence[ForeignTurn]) -> int:
         """Add turns of another conversation at the end of the branch, as data; how many there were.
 
         Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,

@@ -18,7 +18,7 @@ from artelier.log import Blob, EventData, blob_name, check_subject
 from artelier.operations import events as ev
 
 if TYPE_CHECKING:
-    from artelier.chat.foreign_files import ExportedFile, ForeignFile
+    from artelier.chat.foreign_files import ExportedFile, ForeignFile, ForeignTurn
     from artelier.chat.session.chat_reader import Turn
     from artelier.operations.lore.untrusted_files import Source
 
@@ -326,7 +326,7 @@ class Session(ChatTurns):
         Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`;
         `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.foreign_files import read_foreign_file
+        from artelier.chat.foreign_files import ForeignTurn, read_foreign_file
 
         now = await self.settings()
         called = name or ("" if isinstance(source, bytes | bytearray) else str(source))
@@ -338,18 +338,18 @@ class Session(ChatTurns):
             await self.change(**changes)
         turns = list(found.turns)
         if found.greetings and not (await self.branch_row()).head:
-            turns = [{"user": None, "variants": list(found.greetings), "speaker": found.name}]
+            turns = [ForeignTurn(variants=found.greetings, speaker=found.name)]
         await self.import_turns(await self._behind_greeting(turns))
         return found
 
-    async def _behind_greeting(self, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    async def _behind_greeting(self, turns: list[ForeignTurn]) -> list[ForeignTurn]:
         """Return the turns that a file adds, so that the conversation has one greeting: its own."""
         from artelier.chat.foreign_files import batches
 
         so_far = await self.turns(limit=2)
-        if len(so_far) != 1 or not turns or turns[0]["user"] is not None or not _is_greeting(so_far[0]):
+        if len(so_far) != 1 or not turns or turns[0].user is not None or not _is_greeting(so_far[0]):
             return turns
-        wanted = turns[0]["variants"][turns[0].get("selected", 0)] if turns[0]["variants"] else ""
+        wanted = turns[0].variants[turns[0].selected] if turns[0].variants else ""
         for variant in so_far[0].variants:
             if variant.text == wanted:
                 await self.select_variant(so_far[0].number, variant.number)

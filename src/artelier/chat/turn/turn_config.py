@@ -106,3 +106,28 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.convert(settings, cls)
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the settings of a turn cannot be read: {error}") from None
+
+
+class FailedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The reason for which a turn ended without success, as the result of its run has it."""
+
+    failed_type: str
+    """Where it failed: `before_barrier`, `main_llm` or `after_main_llm`."""
+    operation: str = ""
+    """Id of the operation that failed; empty for none."""
+    code: str
+    message: str
+
+
+class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a turn's run, as it is stored."""
+
+    text: str
+    turn: int
+    failed: FailedTurn | None
+    finish_reason: str
+    """Of the main call; empty for none."""
+    operations: dict[str, dict[str, str]]
+    """Status of each operation, by hook."""
+    is_cut: bool
+    """True if the reply ended at its limit of tokens."""

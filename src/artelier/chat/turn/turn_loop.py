@@ -29,7 +29,7 @@ from artelier.chat.turn.main_call import (
     people_of,
 )
 from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
-from artelier.chat.turn.turn_config import IMPERSONATE, TurnJob
+from artelier.chat.turn.turn_config import IMPERSONATE, FailedTurn, TurnEnd, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
 from artelier.context import assemble
@@ -77,12 +77,9 @@ class TurnFailure(Exception):
 
     def __init__(self, failed_type: str, *, code: str, message: str, operation: str = "") -> None:
         super().__init__(message)
-        self.told = {
-            "failed_type": failed_type,
-            "operation": operation,
-            "code": code,
-            "message": message[:2_000],
-        }
+        self.told = FailedTurn(
+            failed_type=failed_type, operation=operation, code=code, message=message[:2_000]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,9 +433,9 @@ class TurnParts:
         await self._phase("finished")
         if failed is not None:
             failure = _failure("after_main_llm", failed)
-            self.run.fail("after_main_llm", str(failure), result=self._result(failure.told))
+            self.run.fail("after_main_llm", str(failure), result=msgspec.to_builtins(self._end(failure.told)))
         else:
-            self.run.finish(self._result(None))
+            self.run.finish(msgspec.to_builtins(self._end(None)))
         return self._last
 
     def _commit(self, state: TurnState) -> None:
@@ -494,8 +491,8 @@ class TurnParts:
             await self._phase("commit")
             await self._commit_turn(self._last, status=TurnStatus.FAILED)
         await self._phase("finished")
-        told = failed.told
-        self.run.fail(str(told["failed_type"]), str(failed), result=self._result(told))
+        end = msgspec.to_builtins(self._end(failed.told))
+        self.run.fail(failed.told.failed_type, str(failed), result=end)
 
     def _left_over(self) -> list[Slot]:
         """Operations of the plan that were never begun."""
@@ -519,19 +516,19 @@ class TurnParts:
         if self._begun:
             self.chronicle.cut(self._last.call, said=self.found.said_last)
 
-    def _result(self, failed: dict[str, Any] | None) -> dict[str, Any]:
+    def _end(self, failed: FailedTurn | None) -> TurnEnd:
         """Return what `run.completed` and `run.failed` keep of the turn."""
         last = self._last
         call = last.call
         text = last.turned.reply.text if last.turned.reply is not None else call.text if call else ""
-        return {
-            "text": text,
-            "turn": self.found.turn,
-            "failed": failed,
-            "finish_reason": call.finish_reason if call is not None else "",
-            "operations": _statuses((*last.before, *last.after)),
-            "is_cut": call is not None and call.code == "length",
-        }
+        return TurnEnd(
+            text=text,
+            turn=self.found.turn,
+            failed=failed,
+            finish_reason=call.finish_reason if call is not None else "",
+            operations=_statuses((*last.before, *last.after)),
+            is_cut=call is not None and call.code == "length",
+        )
 
 
 async def _note_plan(run: Run, job: TurnJob, desk: Any) -> None:

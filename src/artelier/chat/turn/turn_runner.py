@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from artelier.chat.queries.chats import branch_of, chat_key, chat_row, shown_text, speaker_name
 from artelier.chat.queries.tree import node_of_run, node_row
 from artelier.chat.rows import Node
 from artelier.chat.turn.main_call import STEP, reply_so_far
-from artelier.chat.turn.turn_config import LOOP, TurnJob
+from artelier.chat.turn.turn_config import LOOP, FailedTurn, TurnJob
 from artelier.chat.turn.turn_events import join_texts
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
@@ -296,7 +298,7 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
     result: dict[str, Any] = await shown_fields(services, tenant, row.result)
     failed = result.get("failed") if row.status == "failed" else None
     if failed is None and row.status == "failed":
-        failed = await _unforeseen(services, tenant, row)
+        failed = msgspec.to_builtins(await _unforeseen(services, tenant, row))
     so_far = None
     if not is_final(row.status):
         so_far = await reply_so_far(services.store, tenant, row.id)
@@ -365,19 +367,18 @@ def _rank(status: str) -> int:
     return _RANK.index(status) if status in _RANK else len(_RANK)
 
 
-async def _unforeseen(services: Any, tenant: str, row: RunRow) -> dict[str, Any]:
+async def _unforeseen(services: Any, tenant: str, row: RunRow) -> FailedTurn:
     """A failure that the turn itself has not reported: where it was, and the run's own reason."""
     newest = await stream_events(services.store, row.id, PhaseChanged.KIND, newest=1)
     phase = newest[0].read(PhaseChanged).phase if newest else "planning"
     where = {"main_llm": "main_llm", "planning": "before_barrier", "barrier": "before_barrier"}
     where["before_main_llm"] = "before_barrier"
     message = await shown_json(services, tenant, row.message)
-    return {
-        "failed_type": where.get(phase, "after_main_llm"),
-        "operation": "",
-        "code": row.reason,
-        "message": message if isinstance(message, str) else "",
-    }
+    return FailedTurn(
+        failed_type=where.get(phase, "after_main_llm"),
+        code=row.reason,
+        message=message if isinstance(message, str) else "",
+    )
 
 
 # The requirements of a chat turn on the process that drives it: the tools of its operations

@@ -14,6 +14,8 @@ from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+import msgspec
+
 from artelier.cli import exit_codes
 from artelier.cli.approvals import read_line
 from artelier.cli.call import CliCall
@@ -111,7 +113,7 @@ class ReplyScreen:
 def print_turn(screen: Screen, session: Session, result: TurnResult, facts: TurnFacts) -> None:
     """A turn that has ended, as a JSON object, or as a quiet line below the reply."""
     if screen.as_json:
-        screen.json(plain_turn(session, result, facts), indent=-1)
+        screen.json(describe_turn(session, result, facts), indent=-1)
         return
     for part in facts["parts"]:
         screen.line(f"[{part['channel']}] {part['text']}", "dim")
@@ -153,25 +155,50 @@ def _change(change: StateChange) -> str:
     return f"{change['tag']} v{change.get('version')}"
 
 
-def plain_turn(session: Session, result: TurnResult, facts: TurnFacts) -> dict[str, Any]:
-    """A turn as JSON data."""
-    return {
-        "chat_id": session.chat_id,
-        "branch": session.branch_name,
-        "turn": result.turn,
-        "variant": result.variant,
-        "run_id": result.run_id,
-        "status": result.status,
-        "finish_reason": result.finish_reason,
-        "speaker": result.speaker,
-        "text": result.text,
-        "parts": facts["parts"],
-        "operations": dict(result.operations),
-        "changes": facts["changes"],
-        "failed": dict(result.failed) if result.failed is not None else None,
-        "is_cut": result.is_cut,
-        "cost_microusd": result.cost_microusd,
-    }
+class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that has ended, or waits, as `--json` shows it."""
+
+    chat_id: str
+    branch: str
+    turn: int
+    variant: int
+    """From 1; 0 if the run made none."""
+    run_id: str
+    status: str
+    """Of the run."""
+    finish_reason: str
+    speaker: str
+    text: str
+    parts: list[dict[str, str]]
+    """Parts of the reply on other channels than `text`."""
+    operations: dict[str, str]
+    """Status by operation."""
+    changes: list[StateChange]
+    failed: dict[str, Any] | None
+    is_cut: bool
+    cost_microusd: int
+    """Of all model calls of the run."""
+
+
+def describe_turn(session: Session, result: TurnResult, facts: TurnFacts) -> EndedTurn:
+    """Return a turn as `--json` shows it."""
+    return EndedTurn(
+        chat_id=session.chat_id,
+        branch=session.branch_name,
+        turn=result.turn,
+        variant=result.variant,
+        run_id=result.run_id,
+        status=result.status,
+        finish_reason=result.finish_reason,
+        speaker=result.speaker,
+        text=result.text,
+        parts=facts["parts"],
+        operations=dict(result.operations),
+        changes=facts["changes"],
+        failed=dict(result.failed) if result.failed is not None else None,
+        is_cut=result.is_cut,
+        cost_microusd=result.cost_microusd,
+    )
 
 
 async def facts_of(session: Session, result: TurnResult) -> TurnFacts:
@@ -430,10 +457,10 @@ class Talk:
         job = await recorded_job(desk, run_id)
         assert job is not None, "a run that waits has begun"
         result = await result_of(desk.services, desk.id, run_id, job)
-        turn = plain_turn(self.session, result, await facts_of(self.session, result))
+        turn = describe_turn(self.session, result, await facts_of(self.session, result))
         run = await desk.show(run_id)
-        shown = {**turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id)}
-        self.data(await self.restore_values(shown))
+        waits = {"approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id)}
+        self.data(await self.restore_values({**msgspec.structs.asdict(turn), **waits}))
 
     async def advise(self, run_id: str) -> None:
         """Print the state of a run, its question, and the next steps."""

@@ -20,6 +20,7 @@ from artelier.ports.media import media_facts
 if TYPE_CHECKING:
     from artelier.chat import Turn
     from artelier.chat.queries.artifacts import StateVersion
+    from artelier.chat.session.chat_reader import TurnMedium
     from artelier.chat.session.run_report import TurnOperation, TurnReport
     from artelier.cli.chat.conversation import Talk
 
@@ -100,7 +101,7 @@ def _show_versions(talk: Talk, versions: list[StateVersion], *, empty: str) -> N
 async def turns(talk: Talk, count: str | None = None) -> None:
     limit = TURNS_SHOWN if count is None else max(1, min(1_000, number(count, "a count")))
     found = await talk.session.turns(limit=limit)
-    if talk.data(await talk.restore_values({"turns": [_plain_turn(turn) for turn in found]})):
+    if talk.data(await talk.restore_values({"turns": msgspec.to_builtins(list(map(_list_turn, found)))})):
         return
     if not found:
         talk.screen.note("nothing was said yet", "dim")
@@ -141,19 +142,35 @@ async def _is_group(talk: Talk) -> bool:
         return False
 
 
-def _plain_turn(turn: Turn) -> dict[str, Any]:
-    return {
-        "turn": turn.number,
-        "user": turn.user,
-        "user_tokens": turn.user_tokens,
-        "persona": turn.persona,
-        "media": [asdict(one) for one in turn.attached],
-        "text": turn.text,
-        "tokens": next((one.tokens for one in turn.variants if one.number == turn.selected), 0),
-        "speaker": turn.speaker,
-        "selected": turn.selected,
-        "variants": len(turn.variants),
-    }
+class ListedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as `/turns` lists it; tokens are estimates."""
+
+    turn: int
+    user: str
+    user_tokens: int
+    persona: str
+    media: list[TurnMedium]
+    text: str
+    tokens: int
+    """Of the variant that is selected."""
+    speaker: str
+    selected: int
+    variants: int
+
+
+def _list_turn(turn: Turn) -> ListedTurn:
+    return ListedTurn(
+        turn=turn.number,
+        user=turn.user,
+        user_tokens=turn.user_tokens,
+        persona=turn.persona,
+        media=turn.attached,
+        text=turn.text,
+        tokens=next((one.tokens for one in turn.variants if one.number == turn.selected), 0),
+        speaker=turn.speaker,
+        selected=turn.selected,
+        variants=len(turn.variants),
+    )
 
 
 @slash("search", "WORDS ...", help="Messages of this branch with some words, the newest first.")
@@ -282,9 +299,7 @@ async def explain(talk: Talk, turn: str | None = None) -> None:
     talk.screen.table(("at", "operation", "kind", "status", "why"), _operations(shown), empty="no profile")
     _effects(talk, shown["reports"])
     _prompt_parts(talk, shown)
-    rows = [
-        (one["tag"], f"v{one['version']}", one["usage"], display.size(one["size_bytes"])) for one in state
-    ]
+    rows = [(one.tag, f"v{one.version}", one.usage, display.size(one.size_bytes)) for one in state]
     if rows:
         talk.screen.line()
         talk.screen.table(("artifact", "now", "usage", ">size"), rows, empty="")
@@ -343,17 +358,28 @@ async def again(talk: Talk, *words: str) -> None:
     talk.screen.facts([(f"  {name}", text) for name, text in parts if text])
 
 
-async def _sizes(talk: Talk) -> list[dict[str, Any]]:
-    """All artifacts of the session, without what is in them."""
+class ArtSize(msgspec.Struct, frozen=True, kw_only=True):
+    """An artifact of a session, without what is in it."""
+
+    tag: str
+    version: int
+    usage: str
+    semantics: str
+    size_bytes: int
+    """Of its value as JSON."""
+
+
+async def _sizes(talk: Talk) -> list[ArtSize]:
+    """All artifacts of the session."""
     arts = await talk.session.arts(internal=True)
     return [
-        {
-            "tag": tag,
-            "version": art["version"],
-            "usage": art["usage"],
-            "semantics": art["semantics"],
-            "size_bytes": len(msgspec.json.encode(art["value"])),
-        }
+        ArtSize(
+            tag=tag,
+            version=art["version"],
+            usage=art["usage"],
+            semantics=art["semantics"],
+            size_bytes=len(msgspec.json.encode(art["value"])),
+        )
         for tag, art in arts.items()
     ]
 

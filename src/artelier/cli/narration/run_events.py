@@ -26,6 +26,7 @@ from artelier.kernel.tenants.events import PersonalReceived
 from artelier.log import Event, EventData, Stream, blob_name, run_stream
 from artelier.missions import events as mission_ev
 from artelier.missions.handle import TASK
+from artelier.missions.task.verdict import read_verdict
 from artelier.money import format_usd
 
 # The registry of what each kind of event says, and the memory of a story.
@@ -512,27 +513,23 @@ async def _narrate_evaluation(
     if data.passed:
         return [NarrationLine(f"{data.iteration}. evaluated: passed", "green")]
     why = f" (void: {data.void})" if data.void else ""
-    verdict = await story.fields(data.verdict)
-    missing = _missing(verdict)
+    missing = _missing(await story.json(data.verdict))
     return [NarrationLine(f"{data.iteration}. evaluated: not passed{why}{missing}", "yellow")]
 
 
-def _missing(verdict: Mapping[str, Any]) -> str:
+def _missing(stored: object) -> str:
     """Return what broke a rule, else which check did not pass, else what the first criterion lacks."""
-    for one in cast("list[dict[str, Any]]", verdict.get("faults") or []):
-        said = f"{one.get('ref')} {'; '.join(map(str, one.get('found') or ()))}"
+    if (verdict := read_verdict(stored)) is None:
+        return ""
+    for fault in verdict.faults:
+        said = f"{fault.ref} {'; '.join(fault.found)}"
         return f": {display.line(said, chars_max=300)}"
-    for one in cast("list[dict[str, Any]]", verdict.get("checks") or []):
-        if not one.get("passed"):
-            said = f"check {one.get('kind')}: {one.get('found')}"
-            return f": {display.line(said, chars_max=300)}"
-    criteria: Any = verdict.get("criteria")
-    for one in cast("list[Any]", criteria) if isinstance(criteria, list) else []:
-        if isinstance(one, dict):
-            fields = cast("dict[str, Any]", one)
-            if not fields.get("met"):
-                said = fields.get("missing") or fields.get("criterion") or ""
-                return f": {display.line(str(said), chars_max=200)}"
+    for check in verdict.checks:
+        if not check.passed:
+            return f": {display.line(f'check {check.kind}: {check.found}', chars_max=300)}"
+    for one in verdict.criteria:
+        if not one.met:
+            return f": {display.line(one.missing or one.criterion, chars_max=200)}"
     return ""
 
 

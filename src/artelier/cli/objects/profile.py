@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from artelier.cli import display, exit_codes
@@ -91,7 +92,7 @@ async def list_profiles(
     if call.as_json:
         call.screen.json({"items": items, "next": following, "invalid": [*broken]})
         return
-    rows = [(one["profile_id"], one["from"], one["operations"], one["name"]) for one in items]
+    rows = [(one.profile_id, one.source, one.operations, one.name) for one in items]
     call.screen.table(("profile", "from", ">operations", "name"), rows, empty="no profiles")
     for ref, why in broken.items():
         call.screen.note(f"{ref} {why}", "yellow")
@@ -100,12 +101,7 @@ async def list_profiles(
 
 
 async def _add_stored(
-    call: CliCall,
-    desk: TenantScope,
-    items: list[dict[str, Any]],
-    broken: dict[str, str],
-    *,
-    after: str | None,
+    call: CliCall, desk: TenantScope, items: list[ListedProfile], broken: dict[str, str], *, after: str | None
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
     from artelier.operations.profile.operation_profile import InvalidProfile
@@ -126,16 +122,31 @@ async def _add_stored(
     return stored[-1].id if len(stored) == PAGE_MAX else None
 
 
-def _item(profile: OperationProfile, source: str) -> dict[str, Any]:
-    return {
-        "profile_id": profile.profile_id,
-        "from": source,
-        "name": profile.name,
-        "version": profile.version,
-        "enabled": profile.enabled,
-        "operations": len(profile.operations),
-        "writes": sorted(profile.artifacts()),
-    }
+class ListedProfile(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
+    """A profile of a list."""
+
+    profile_id: str
+    source: str
+    """`shipped`, or the ref `id@version` of a stored one."""
+    name: str
+    version: int
+    """As its author counts."""
+    enabled: bool
+    operations: int
+    writes: list[str]
+    """Tags of the artifacts that it may write."""
+
+
+def _item(profile: OperationProfile, source: str) -> ListedProfile:
+    return ListedProfile(
+        profile_id=profile.profile_id,
+        source=source,
+        name=profile.name,
+        version=profile.version,
+        enabled=profile.enabled,
+        operations=len(profile.operations),
+        writes=sorted(profile.artifacts()),
+    )
 
 
 @command(app, name="show", example="artelier profile show rp-basic")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from artelier.cli import display
@@ -173,7 +174,7 @@ async def tail(
         events = await kernel.store.read(stream, after=after, limit=PAGE)
         if call.as_json and not follow:
             more = events[-1].seq if len(events) == PAGE else None
-            call.screen.json({"items": [event_object(event) for event in events], "next": more})
+            call.screen.json({"items": list(map(_list_event, events)), "next": more})
             return
         story = Narration(lambda ref: kernel.store.blob(call.tenant, blob_name(ref)))
         for event in await kernel.store.read(stream, after=max(0, after - TAIL), limit=TAIL):
@@ -211,7 +212,7 @@ async def _follow(
 
 async def _print_event(call: CliCall, kernel: Kernel, story: Narration, event: Event) -> None:
     if call.as_json:
-        call.screen.json(event_object(event), indent=-1)
+        call.screen.json(_list_event(event), indent=-1)
         return
     time = display.moment(event.at_us)
     lines = await story.lines(event)
@@ -226,19 +227,36 @@ async def _print_event(call: CliCall, kernel: Kernel, story: Narration, event: E
         call.screen.line(f"{event.seq:>6}  {time}  {text}", line.style)
 
 
-def event_object(event: Event) -> dict[str, Any]:
+class ListedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event as `--json` shows it; content stays behind its reference."""
-    return {
-        "seq": event.seq,
-        "position": event.position,
-        "kind": event.kind,
-        "version": event.version,
-        "at_us": event.at_us,
-        "actor": event.actor,
-        "cause": event.cause,
-        "data": event.plain(),
-        "hash": event.hash.hex(),
-    }
+
+    seq: int
+    """In the stream of the run, from 1."""
+    position: int
+    """In the whole log."""
+    kind: str
+    version: int
+    at_us: int
+    """Microseconds since 1970."""
+    actor: str
+    cause: str | None
+    data: dict[str, Any]
+    hash: str
+    """In hex."""
+
+
+def _list_event(event: Event) -> ListedEvent:
+    return ListedEvent(
+        seq=event.seq,
+        position=event.position,
+        kind=event.kind,
+        version=event.version,
+        at_us=event.at_us,
+        actor=event.actor,
+        cause=event.cause,
+        data=event.plain(),
+        hash=event.hash.hex(),
+    )
 
 
 @command(app, name="tree", example="artelier runs tree q3-report")

@@ -144,7 +144,7 @@ async def resume(
     """
     from artelier.cli.run_driver import conclude
 
-    caps = _caps(limits or [])
+    caps: dict[str, Any] = {**_caps(limits or [])}
     if budget_usd is not None:
         caps["usd"] = call.dollars(budget_usd)
     raised = {"max_iterations": max_iterations, "stuck_after": stuck_after}
@@ -219,9 +219,9 @@ async def _begin(call: CliCall, kernel: Kernel, run_id: str, *, yes: bool) -> Ag
 _SECONDS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
 
 
-def _caps(given: list[str]) -> dict[str, Any]:
+def _caps(given: list[str]) -> dict[str, int | float]:
     """`UNIT=CAP` pairs. Errors: `InvalidRequest`."""
-    found: dict[str, Any] = {}
+    found: dict[str, int | float] = {}
     for text in given:
         unit, _, cap = text.partition("=")
         if unit == "ms" and cap.isascii() and cap.isdigit():  # its older name

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from artelier.app import TenantKernel
     from artelier.kernel.queries.reports import OpenQuestion
     from artelier.missions.reports import JudgedOutput, TaskDetail, TaskIteration, TaskReport
+    from artelier.missions.task.verdict import CheckResult
 
 app = group("tasks", help="Look at tasks and their verdicts, make tasks, end them.")
 
@@ -321,27 +322,20 @@ def _format_verdict(iteration: TaskIteration) -> str:
     return ": passed" if iteration["passed"] else f": not passed{void}"
 
 
-def _advice(verdict: Any) -> list[dict[str, Any]]:
-    """Return the findings of rules about words in a verdict."""
-    if not isinstance(verdict, dict):
-        return []
-    return cast("dict[str, Any]", verdict).get("advice") or []
-
-
 def _by_person(judged: JudgedOutput) -> str:
     word = "accepted" if judged["accepted"] else "rejected"
     note = f": {display.line(judged['note'], chars_max=300)}" if judged["note"] else ""
     return f"{judged['output']} {word} by {judged['by']}{note}"
 
 
-def _expectations(results: Sequence[dict[str, Any]], checks: Sequence[Any]) -> list[str]:
+def _expectations(results: Sequence[CheckResult], checks: Sequence[Any]) -> list[str]:
     """Return what each result of a check was to be, as far as it does not say so itself.
 
     Tools are asked last, whatever the order in the definition.
     """
     defined = sorted(cast("Sequence[dict[str, Any]]", checks), key=lambda one: one.get("kind") == "tool")
     defined = defined[: len(results)]
-    if [one.get("kind") for one in defined] != [one.get("kind") for one in results]:
+    if [one.get("kind") for one in defined] != [one.kind for one in results]:
         return [""] * len(results)
     said = [str(one.get("pattern") or one.get("tool") or "") for one in defined]
     return [f" {display.line(one, chars_max=200)}" if one else "" for one in said]
@@ -349,30 +343,27 @@ def _expectations(results: Sequence[dict[str, Any]], checks: Sequence[Any]) -> l
 
 def _evidence(verdict: object, checks: Sequence[Any]) -> list[str]:
     """Return what was judged: what broke a rule, the task's checks, and each criterion with its quotes."""
-    if not isinstance(verdict, dict):
+    from artelier.missions.task.verdict import read_verdict
+
+    if (told := read_verdict(verdict)) is None:
         return []
-    told = cast("dict[str, Any]", verdict)
-    criteria: Any = told.get("criteria")
     lines: list[str] = []
-    for one in cast("list[dict[str, Any]]", told.get("faults") or []):
-        found = display.line("; ".join(map(str, one.get("found") or ())), chars_max=600)
-        lines.append(f"{one.get('rule')} in {one.get('ref')}: {found}")
-    results = cast("list[dict[str, Any]]", told.get("checks") or [])
-    for one, expected in zip(results, _expectations(results, checks), strict=True):
-        word = "passed" if one.get("passed") else "not passed"
-        found = display.line(str(one.get("found")), chars_max=400)
-        lines.append(f"check {one.get('kind')}{expected} {word}: {found}")
-    for one in _advice(verdict):
-        word = {True: "a fault", False: "no fault"}.get(one["is_fault"], "passed over")
-        found = display.line("; ".join(one["found"]), chars_max=200)
-        why = f": {display.line(one['why'], chars_max=200)}" if one["why"] else ""
-        lines.append(f"{one['rule']} in {one['ref']} ({found}): {word}{why}")
-    for one in cast("list[dict[str, Any]]", criteria or []):
-        mark = "met" if one.get("met") else "not met"
-        lines.append(f"{mark}: {display.line(str(one.get('criterion')), chars_max=200)}")
-        for found in one.get("evidence") or ():
-            quote = display.line(str(found.get("quote")), chars_max=200)
-            lines.append(f"    {found.get('ref')}: “{quote}”")
-        if not one.get("met") and one.get("missing"):
-            lines.append(f"    missing: {display.line(str(one['missing']), chars_max=200)}")
+    for fault in told.faults:
+        found = display.line("; ".join(fault.found), chars_max=600)
+        lines.append(f"{fault.rule} in {fault.ref}: {found}")
+    for check, expected in zip(told.checks, _expectations(told.checks, checks), strict=True):
+        word = "passed" if check.passed else "not passed"
+        lines.append(f"check {check.kind}{expected} {word}: {display.line(check.found, chars_max=400)}")
+    for finding in told.findings:
+        word = {True: "a fault", False: "no fault", None: "passed over"}[finding.is_fault]
+        found = display.line("; ".join(finding.found), chars_max=200)
+        why = f": {display.line(finding.why, chars_max=200)}" if finding.why else ""
+        lines.append(f"{finding.rule} in {finding.ref} ({found}): {word}{why}")
+    for one in told.criteria:
+        mark = "met" if one.met else "not met"
+        lines.append(f"{mark}: {display.line(one.criterion, chars_max=200)}")
+        for quote in one.evidence:
+            lines.append(f"    {quote.ref}: “{display.line(quote.quote, chars_max=200)}”")
+        if not one.met and one.missing:
+            lines.append(f"    missing: {display.line(one.missing, chars_max=200)}")
     return lines

@@ -20,6 +20,7 @@ from artelier.errors import InvalidConfig, InvalidRequest
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.world import World
+    from artelier.world.deciders import Policy
 
 
 app = group("world", help="Make worlds of agents, pass their ticks, look into them.")
@@ -33,11 +34,11 @@ PolicyFile = Annotated[
 ]
 
 
-def policies_of(path: Path | None) -> dict[str, Any]:
+def policies_of(path: Path | None) -> dict[str, Policy]:
     """Rule agents of the shipped examples, and those of a file. Errors: `InvalidConfig`."""
     from artelier.world.genesis import shipped_policies
 
-    found: dict[str, Any] = dict(shipped_policies())
+    found = dict(shipped_policies())
     if path is None:
         return found
     spec = importlib.util.spec_from_file_location("artelier_policies", path)

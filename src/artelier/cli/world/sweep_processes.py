@@ -31,6 +31,7 @@ from artelier.world.figures.sweep import PlannedRun, pass_world, row_of, save_ro
 
 if TYPE_CHECKING:
     from artelier import Kernel
+    from artelier.world.deciders import Policy
 
 DATABASE = "state.db"
 LOCK = "lock"
@@ -150,7 +151,7 @@ def _failed_end(error: Exception, committed: int) -> JobEnd:
     return JobEnd(ended="failed", committed=committed, error=wire, code=exit_codes.of_error(error))
 
 
-def _policies(path: str | None) -> dict[str, Any]:
+def _policies(path: str | None) -> dict[str, Policy]:
     from artelier.cli.world.creation import policies_of
 
     return policies_of(None if path is None else Path(path))

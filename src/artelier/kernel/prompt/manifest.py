@@ -371,7 +371,7 @@ def _check_finite(value: object) -> None:
             left.append(msgspec.to_builtins(item, builtin_types=(Decimal,)))
 
 
-_FINITE = (str, int, bool, type(None), bytes, Decimal)
+_FINITE = (str, int, bool, type(None), msgspec.UnsetType, bytes, Decimal)
 """What holds no float: looked at most often, so compared by type."""
 
 

@@ -83,14 +83,25 @@ class ShownMedium:
     """None where it would make the answer larger than `MEDIA_BYTES_MAX`."""
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """JSON data about it, without its content."""
-        return {
-            "artifact": self.ref,
-            "media_type": self.media_type,
-            "size_bytes": self.size_bytes,
-            "left_out": self.content is None,
-        }
+    def facts(self) -> MediumFacts:
+        """Return what is told of it without its content."""
+        return MediumFacts(
+            artifact=self.ref,
+            media_type=self.media_type,
+            size_bytes=self.size_bytes,
+            left_out=self.content is None,
+        )
+
+
+class MediumFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A medium that a tool has shown, without its content."""
+
+    artifact: str
+    """Ref of the artifact that holds it."""
+    media_type: str
+    size_bytes: int
+    left_out: bool
+    """True where its content would make the answer too large."""
 
 
 async def media_of_tools(services: Services, tenant: str, run_id: str, space: Artifacts) -> list[ShownMedium]:

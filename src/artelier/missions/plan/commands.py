@@ -247,9 +247,9 @@ async def _cap(desk: TenantScope, scope: str) -> int | None:
     )
 
 
-def checked_plan(value: object) -> dict[str, Any]:
-    """A plan as JSON data with its defaults. Errors: `InvalidRequest`."""
-    return validate_form(Plan, value, what="the plan").model_dump(mode="json")
+def checked_plan(value: object) -> Plan:
+    """A plan with its defaults. Errors: `InvalidRequest`."""
+    return validate_form(Plan, value, what="the plan")
 
 
 async def plan_mission(
@@ -344,14 +344,14 @@ def mission_job(
         usable(desk.services, given, tools=there)
     looks = is_plain and given is None and is_plain_question(goal)
     if looks:
-        given = checked_plan(plain_plan(goal, there.values()))
+        given = plain_plan(goal, there.values())
     return MissionJob(
         goal=goal,
         model=model,
         workspace=folder,
         host_tools=brought,
         auto_launch=auto_launch,
-        plan=given,
+        plan=None if given is None else given.model_dump(mode="json"),
         at_most=at_most,
         looks=looks,
         client_tools=tuple(one.to_stored() for one in own),
@@ -402,8 +402,9 @@ async def launch_mission(
     there = kit(desk, job.workspace, job.host_tools, job.client_tools)
     edited = None
     if plan is not None:
-        edited = checked_plan(dict(plan))
-        usable(desk.services, edited, tools=there)
+        wanted = checked_plan(dict(plan))
+        usable(desk.services, wanted, tools=there)
+        edited = wanted.model_dump(mode="json")
     else:
         question: dict[str, Any] = await blob_json(desk.services, desk.id, asked[1]) or {}
         usable(desk.services, question["details"]["plan"], tools=there)

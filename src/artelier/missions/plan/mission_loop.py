@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from artelier.errors import ArtelierError, Conflict, LeaseHeld, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
@@ -65,6 +67,19 @@ LOOK_S = 0.2
 
 WAITING = ("waiting_approval", "unknown_outcome", "budget_exhausted", "waiting", "paused", "pending")
 """Statuses of children that hold a mission up, the one that is told first."""
+
+
+class RecordedEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a task, as its mission records it and gives it as a result."""
+
+    status: str
+    reason: str
+    outputs: tuple[str, ...]
+    """Refs."""
+
+
+def _recorded_end(task: TaskStanding) -> RecordedEnd:
+    return RecordedEnd(status=task.status, reason=task.reason, outputs=tuple(task.outputs))
 
 
 class Placed(NamedTuple):
@@ -351,8 +366,8 @@ class MissionLoop:
     async def _end_of(self, task: Placed, attempt: int) -> TaskStanding:
         """Return where a task stands after an attempt; journaled."""
         key = f"task/{self._slug(task.id)}/{attempt}"
-        found = await self._run.step("task", self._standing, task.id, key=key)
-        return TaskStanding(task.id, TaskStatus(found["status"]), found["reason"], tuple(found["outputs"]))
+        found = msgspec.convert(await self._run.step("task", self._standing, task.id, key=key), RecordedEnd)
+        return TaskStanding(task.id, TaskStatus(found.status), found.reason, found.outputs)
 
     async def _block_until_known(self, task: Placed, by: str) -> TaskStanding:
         if not await self._pass_blocks(task):
@@ -428,9 +443,8 @@ class MissionLoop:
             status = standing.run_status or "pending"
             raise RunSuspended(task.id, status=status, reason=standing.run_reason)
 
-    async def _standing(self, task: str) -> dict[str, Any]:
-        found = await standing_of(self._desk, task)
-        return {"status": found.status, "reason": found.reason, "outputs": list(found.outputs)}
+    async def _standing(self, task: str) -> RecordedEnd:
+        return _recorded_end(await standing_of(self._desk, task))
 
     async def _wanted_again(self, ended: TaskStanding, attempt: int) -> bool:
         """Return True if a task that had ended is to be tried once more: somebody has retried it, or its
@@ -524,24 +538,20 @@ class MissionLoop:
     # The end
 
     async def _finish(self) -> None:
-        tasks = {
-            id_: {"status": one.status, "reason": one.reason, "outputs": list(one.outputs)}
-            for id_, one in sorted(self._ended.items())
-        }
-        bad = {id_: one for id_, one in tasks.items() if one["status"] != "done"}
+        tasks = {id_: _recorded_end(one) for id_, one in sorted(self._ended.items())}
+        bad = {id_: one for id_, one in tasks.items() if one.status != "done"}
         # One that waits for a task outside of the mission is worked on without it.
         known = [task for task in self._tasks.values() if task.id in self._ended]
         needed = {one for task in known for one in task.depends_on}
         last = [task.id for task in known if task.id not in needed]
         outputs = [ref for id_ in last for ref in self._ended[id_].outputs]
-        result: dict[str, Any] = {"text": "", "output": {"tasks": tasks}, "artifact": "", "outputs": outputs}
+        output = {"tasks": msgspec.to_builtins(tasks)}
+        result: dict[str, Any] = {"text": "", "output": output, "artifact": "", "outputs": outputs}
         if bad:
             await self._report(outputs, is_new=False)
-            said = ", ".join(
-                f"{self._slug(id_)} {one['status']} ({one['reason']})" for id_, one in bad.items()
-            )
+            said = ", ".join(f"{self._slug(id_)} {one.status} ({one.reason})" for id_, one in bad.items())
             for id_, one in bad.items():
-                if one["reason"] in OF_ITSELF and self._attempts.get(id_, 0) > REOPENED_MAX:
+                if one.reason in OF_ITSELF and self._attempts.get(id_, 0) > REOPENED_MAX:
                     said += f"; to try {self._slug(id_)} {ONCE_MORE}{id_}`"
             self._run.fail(
                 TASKS_FAILED,

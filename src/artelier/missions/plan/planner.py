@@ -103,25 +103,27 @@ def is_plain_question(goal: str) -> bool:
     )
 
 
-def plain_plan(goal: str, tools: Iterable[ToolPort]) -> dict[str, Any]:
+def plain_plan(goal: str, tools: Iterable[ToolPort]) -> Plan:
     """Return the plan of a plain question: one task, and one agent with all tools but those that write files.
 
     What people bring stays in: a function that does not say what it is counts as a side effect.
     """
-    agent = {
-        "slug": "analyst",
-        "name": "Analyst",
-        "role": template("analyst-1"),
-        "tools": [one.name for one in tools if one.name not in WRITES | ALWAYS_THERE],
-    }
-    task = {
-        "slug": "answer",
-        "goal": goal,
-        "success_criteria": template("plain-criteria-1").replace("{question}", " ".join(goal.split())),
-        "agent": "analyst",
-        "max_iterations": PLAIN_ITERATIONS,
-    }
-    return {"agents": [agent], "tasks": [task]}
+    from artelier.missions.definition import Plan, PlannedAgent, PlannedTask
+
+    agent = PlannedAgent(
+        slug="analyst",
+        name="Analyst",
+        role=template("analyst-1"),
+        tools=[one.name for one in tools if one.name not in WRITES | ALWAYS_THERE],
+    )
+    task = PlannedTask(
+        slug="answer",
+        goal=goal,
+        success_criteria=template("plain-criteria-1").replace("{question}", " ".join(goal.split())),
+        agent="analyst",
+        max_iterations=PLAIN_ITERATIONS,
+    )
+    return Plan(agents=[agent], tasks=[task])
 
 
 class PlanInvalid(Exception):

@@ -193,7 +193,7 @@ def delegate_tool(desk: TenantScope, job: TaskJob, *, drive: Drive) -> Tool[...,
         number = step.partition("/")[0].removeprefix("c")
         child = _child_of(job, f"{ctx.run_id}/{number}", goal, success_criteria)
         await _make_artifact(desk, child)
-        return await _drive_child(desk, child, core, step, drive=drive)
+        return msgspec.to_builtins(await _drive_child(desk, child, core, step, drive=drive))
 
     # It may be entered again: the child's own log says what is done already.
     return Tool(
@@ -237,9 +237,19 @@ async def _make_artifact(desk: TenantScope, child: TaskJob) -> None:
         await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
 
 
+class DelegatedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that was handed on, and is done."""
+
+    task: str
+    outputs: list[str]
+    """Refs with versions."""
+    text: str
+    """The beginning of its newest output."""
+
+
 async def _drive_child(
     desk: TenantScope, child: TaskJob, core: RunCore, step: str, *, drive: Drive
-) -> dict[str, Any]:
+) -> DelegatedTask:
     """Return what came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
 
     def begin() -> Awaitable[TaskResult]:
@@ -256,7 +266,7 @@ async def _drive_child(
             got=result.reason or None,
             hint=result.text[:500] or None,
         )
-    return {"task": child.task, "outputs": list(result.outputs), "text": result.text[:TEXT_CHARS]}
+    return DelegatedTask(task=child.task, outputs=list(result.outputs), text=result.text[:TEXT_CHARS])
 
 
 REPLY_CHARS_MAX = 200_000
@@ -327,11 +337,11 @@ async def ask(
     *,
     key: str,
     model: str,
-    read: Any,
+    read: Callable[[ModelReply], ValueT],
     repair: str,
     form: type[BaseModel] | None = None,
     **params: Any,
-) -> ModelAnswer[Any]:
+) -> ModelAnswer[ValueT]:
     """Ask a model, and once again if its reply cannot be read by `read`.
 
     `form`: whose JSON schema the request names.

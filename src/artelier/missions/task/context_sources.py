@@ -5,10 +5,11 @@ Each function gives JSON for a journaled reading; nothing here is asked on a rep
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from artelier.artifacts import Artifact, group_of
 from artelier.artifacts.queries import newest_first
@@ -23,8 +24,10 @@ from artelier.ledger.queries import scope_limits
 from artelier.memory.queries import agent_of
 from artelier.missions.queries import max_iterations_now, task_end
 from artelier.missions.status import TaskStatus
-from artelier.missions.steering_document import Steering, steering_at
+from artelier.missions.steering_document import Steering, SteeringReading, SteeringVersion, steering_at
 from artelier.missions.task.loop_state import TaskJob, TaskState, id_of
+from artelier.missions.task.readings import AttachedMemory, SeenArtifact, SeenInput, SeenTool, UnitsLeft
+from artelier.ports.tool import ToolSchema
 from artelier.tokens import estimate_tokens
 
 LISTED_MAX = 40
@@ -68,41 +71,46 @@ async def outputs_of(desk: TenantScope, task: str) -> list[str]:
     return list(end.outputs) if end.ended == TaskStatus.DONE else []
 
 
-async def inputs_now(desk: TenantScope, job: TaskJob, refs: Sequence[str]) -> list[dict[str, Any]]:
+async def inputs_now(desk: TenantScope, job: TaskJob, refs: Sequence[str]) -> list[SeenInput]:
     """The inputs with their content, in full while they fit their share of the window, else head and tail."""
     artifacts = desk.as_principal(job.agent).artifacts
-    found: list[dict[str, Any]] = []
+    found: list[SeenInput] = []
     for ref in refs:
         try:
             artifact = await artifacts.read(ref)
         except (AccessDenied, NotFound, InvalidRequest):
-            found.append({"ref": ref, "gone": True})
+            found.append(SeenInput(ref=ref, gone=True))
             continue
         text = text_of(artifact)
-        found.append({**_facts(artifact, text), "text": text})
-    _shorten(found, job.input_tokens_max)
-    return found
+        found.append(
+            SeenInput(
+                ref=f"{artifact.id}@{artifact.version}",
+                kind=artifact.kind,
+                title=_title(artifact),
+                owner=artifact.owner,
+                bytes=_size(text),
+                text=text,
+            )
+        )
+    return _shorten(found, job.input_tokens_max)
 
 
-def _shorten(items: list[dict[str, Any]], tokens_max: int) -> None:
+def _shorten(items: list[SeenInput], tokens_max: int) -> list[SeenInput]:
     """Cut the longest first, so that all fit together and short ones stay whole."""
-    texts = sorted((item for item in items if "text" in item), key=_tokens)
-    left = tokens_max
-    for index, item in enumerate(texts):
-        share = max(16, left // (len(texts) - index))
-        if _tokens(item) > share:
-            item["text"] = cut(item["text"], tokens=share, where="middle")
-            item["cut"] = True
-        left = max(0, left - _tokens(item))
-
-
-def _tokens(item: dict[str, Any]) -> int:
-    return estimate_tokens(item["text"])
+    texts = {place: item.text for place, item in enumerate(items) if item.text is not None}
+    left, shown = tokens_max, list(items)
+    for index, place in enumerate(sorted(texts, key=lambda place: estimate_tokens(texts[place]))):
+        text, share = texts[place], max(16, left // (len(texts) - index))
+        if estimate_tokens(text) > share:
+            text = cut(text, tokens=share, where="middle")
+            shown[place] = replace(items[place], text=text, cut=True)
+        left = max(0, left - estimate_tokens(text))
+    return shown
 
 
 async def artifacts_now(
     desk: TenantScope, job: TaskJob, own: Sequence[str], *, run_id: str
-) -> list[dict[str, Any]]:
+) -> list[SeenArtifact]:
     """Return what the agent's membranes share and what the task has made, newest first, with first words.
 
     What forks have made is no fact for anybody but them: `run_id` is the run that reads.
@@ -121,7 +129,7 @@ async def artifacts_now(
             if not id_.startswith(tuple(f"{folder}/" for folder in folders)):
                 del ids[id_]
     newest = await newest_first(desk.services.store, desk.id, MAIN_SPACE, list(ids))
-    found: list[dict[str, Any]] = []
+    found: list[SeenArtifact] = []
     for id_ in newest[:LISTED_MAX]:
         try:
             artifact = await artifacts.read(id_, price_max=0)
@@ -129,20 +137,27 @@ async def artifacts_now(
             continue
         text = text_of(artifact)
         first = " ".join(text[: 4 * FIRST_CHARS].split())[:FIRST_CHARS]
-        found.append({**_facts(artifact, text), "first": first})
+        found.append(
+            SeenArtifact(
+                ref=f"{artifact.id}@{artifact.version}",
+                kind=artifact.kind,
+                title=_title(artifact),
+                owner=artifact.owner,
+                bytes=_size(text),
+                first=first,
+            )
+        )
     return found
 
 
-def _facts(artifact: Artifact, text: str) -> dict[str, Any]:
+def _title(artifact: Artifact) -> str:
     title = artifact.metadata.get("title")
     shown = title if isinstance(title, str) and title.strip() else artifact.id.rpartition("/")[2]
-    return {
-        "ref": f"{artifact.id}@{artifact.version}",
-        "kind": artifact.kind,
-        "title": " ".join(shown.split())[:TITLE_CHARS],
-        "owner": artifact.owner,
-        "bytes": len(text.encode("utf-8", "replace")),
-    }
+    return " ".join(shown.split())[:TITLE_CHARS]
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def text_of(artifact: Artifact) -> str:
@@ -155,11 +170,8 @@ def text_of(artifact: Artifact) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
 
 
-async def steering_now(desk: TenantScope, job: TaskJob) -> dict[str, Any]:
-    """Steering of the agent and of its membranes: `{agent: [ref, content] | None, membranes: [...]}`.
-
-    With `counters` where it has joined membranes since its run began that have limits: the pairs
-    `[scope, unit]` in which it counts there.
+async def steering_now(desk: TenantScope, job: TaskJob) -> SteeringReading:
+    """Return the steering of the agent and of its membranes, and where it counts for those.
 
     Errors: `InvalidRequest` for content that is no steering, `Conflict` for steering that was deleted:
     nobody works under rules that say nothing.
@@ -167,51 +179,54 @@ async def steering_now(desk: TenantScope, job: TaskJob) -> dict[str, Any]:
     own = await _steering(desk, job.steering or f"{job.agent}/steering")
     groups = await desk.as_principal(job.agent).artifacts.groups_of()
     shared = [await _steering(desk, f"{group}/steering") for group in groups]
-    found: dict[str, Any] = {"agent": own, "membranes": [one for one in shared if one is not None]}
     joined = [scope for scope in map(group_of, groups) if scope not in job.scopes]
     counters = await counters_of(desk.services, desk.id, joined)
-    if counters:
-        found["counters"] = [list(pair) for pair in counters]
-    return found
+    return SteeringReading(
+        agent=own,
+        membranes=tuple(one for one in shared if one is not None),
+        counters=tuple(counters) or msgspec.UNSET,
+    )
 
 
-async def _steering(desk: TenantScope, id_: str) -> list[Any] | None:
+async def _steering(desk: TenantScope, id_: str) -> SteeringVersion | None:
     artifact = await steering_at(desk, id_)
     if artifact is None:
         return None
     Steering.parse(artifact.content)
-    return [f"{artifact.id}@{artifact.version}", artifact.content]
+    return SteeringVersion(f"{artifact.id}@{artifact.version}", artifact.content)
 
 
-async def budget_now(desk: TenantScope, scopes: Sequence[str]) -> list[dict[str, Any]] | None:
-    """Return what is left under the caps of some scopes: `{unit, left}`, in micro-dollars; None without a
-    cap.
-    """
+async def budget_now(desk: TenantScope, scopes: Sequence[str]) -> list[UnitsLeft] | None:
+    """Return what is left under the caps of some scopes; None without a cap."""
     left: dict[str, int] = {}
     for one in await scope_limits(desk.services.store, desk.id, *scopes):
         if one.cap is not None and one.unit in ("usd", "tokens", "steps"):
             free = one.cap - one.used - one.reserved
             left[one.unit] = min(free, left.get(one.unit, free))
-    return [{"unit": unit, "left": max(0, free)} for unit, free in sorted(left.items())] or None
+    return [UnitsLeft(unit=unit, left=max(0, free)) for unit, free in sorted(left.items())] or None
 
 
-async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:
-    """Blocks of the memory that is attached to the agent: `{label, text}`; None without one."""
+async def memory_now(desk: Any, job: TaskJob) -> list[AttachedMemory] | None:
+    """Blocks of the memory that is attached to the agent; None without one."""
     if not job.memory:
         return None
     agent = await agent_of(desk.services.store, desk.id, job.memory.partition("@")[0])
     if agent is not None:
         memory = await desk.memory.for_agent(desk.id, agent).seen_in(job.task)
         blocks = await memory.blocks()
-        return [{"label": one.label, "text": one.text} for one in blocks[:MEMORY_BLOCKS_MAX]]
+        return [AttachedMemory(label=one.label, text=one.text) for one in blocks[:MEMORY_BLOCKS_MAX]]
     try:
         artifact = await desk.as_principal(job.agent).artifacts.read(job.memory)
     except (AccessDenied, NotFound):
         return []
-    return [{"label": artifact.id, "text": text_of(artifact)}]
+    return [AttachedMemory(label=artifact.id, text=text_of(artifact))]
 
 
-Items = list[dict[str, Any]]
+def seen_tool(schema: ToolSchema, trust: str) -> SeenTool:
+    """Return a tool as it is told to the model."""
+    return SeenTool(
+        name=schema.name, description=schema.description, schema=dict(schema.parameters), trust=trust
+    )
 
 
 class TaskSight:
@@ -222,26 +237,26 @@ class TaskSight:
         self._job = job
         self._desk = desk
         self._now: dict[str, tuple[Any, str]] = {}
-        self._before: dict[str, Items] = {}
+        self._before: tuple[list[SeenInput], list[SeenArtifact]] = ([], [])
         """What the decision of this iteration showed, once the rest is shown something newer."""
 
-    async def steering(self, state: TaskState) -> object:
+    async def steering(self, state: TaskState) -> SteeringReading:
         """Return what steering says now; an iteration begins with it."""
-        self._now, self._before = {}, {}
+        self._now, self._before = {}, ([], [])
         return await self._steering(state, "steering")
 
-    async def steering_again(self, state: TaskState) -> object:
+    async def steering_again(self, state: TaskState) -> SteeringReading:
         """Return what it says after the decision, before that is carried out."""
         return await self._steering(state, "steering-again")
 
-    async def _steering(self, state: TaskState, place: str) -> object:
+    async def _steering(self, state: TaskState, place: str) -> SteeringReading:
         await self._read(
             state.replace(reads=self.reads(state)),
             "steering",
             lambda: steering_now(self._desk, self._job),
             key=f"c{state.iteration + 1}/{place}",
         )
-        return self._now["steering"][0]
+        return msgspec.convert(self._now["steering"][0] or {}, SteeringReading)
 
     async def max_iterations(self, state: TaskState, place: str) -> int | None:
         """Return the limit that the task's definition has now; None for the one that its run began with.
@@ -272,7 +287,7 @@ class TaskSight:
 
     async def look_again(self, state: TaskState) -> None:
         """Read anew what others have made: a right that was taken since the decision is gone."""
-        self._before = {name: self.items(name) for name in ("inputs", "artifacts")}
+        self._before = self.inputs, self.artifacts
         await self._look_at_others(state.replace(reads=self.reads(state)), "read-again")
 
     async def _look_at_others(self, state: TaskState, place: str) -> None:
@@ -288,18 +303,10 @@ class TaskSight:
         if job.memory:
             await self._read(state, "memory", lambda: memory_now(desk, job), key=f"{at}/memory")
 
-    async def _tools_now(self) -> Items:
+    async def _tools_now(self) -> list[SeenTool]:
         """The tools that are on, as they are told to the model."""
         core = self._run.core
-        return [
-            {
-                "name": schema.name,
-                "description": schema.description,
-                "schema": schema.parameters,
-                "trust": core.tools[schema.name].trust,
-            }
-            for schema in core.offered_tools()[:TOOLS_MAX]
-        ]
+        return [seen_tool(one, core.tools[one.name].trust) for one in core.offered_tools()[:TOOLS_MAX]]
 
     async def _read(
         self, state: TaskState, name: str, read: Callable[[], Awaitable[Any]], *, key: str = ""
@@ -308,7 +315,7 @@ class TaskSight:
         last = state.reads.get(name, "")
         self._now[name] = await self._run.reading(read, key=place, last=last)
 
-    def reads(self, state: TaskState) -> dict[str, Any]:
+    def reads(self, state: TaskState) -> dict[str, str]:
         """References of the newest readings, for the state."""
         now = {name: ref for name, (_, ref) in self._now.items()}
         merged = {**state.reads, **now}
@@ -316,44 +323,51 @@ class TaskSight:
 
     # What was seen
 
-    def items(self, name: str) -> Items:
-        """A reading that is a list; empty if there is none."""
-        return cast("Items", self._now.get(name, (None, ""))[0] or [])
+    def _seen(self, name: str) -> Any:
+        return self._now.get(name, (None, ""))[0]
 
     @property
-    def memory(self) -> Items | None:
+    def tools(self) -> list[SeenTool]:
+        return msgspec.convert(self._seen("tools") or [], list[SeenTool])
+
+    @property
+    def inputs(self) -> list[SeenInput]:
+        return msgspec.convert(self._seen("inputs") or [], list[SeenInput])
+
+    @property
+    def artifacts(self) -> list[SeenArtifact]:
+        return msgspec.convert(self._seen("artifacts") or [], list[SeenArtifact])
+
+    @property
+    def budget(self) -> list[UnitsLeft]:
+        return msgspec.convert(self._seen("budget") or [], list[UnitsLeft])
+
+    @property
+    def memory(self) -> list[AttachedMemory] | None:
         """None if nobody has attached one."""
-        return cast("Items | None", self._now.get("memory", (None, ""))[0])
+        return msgspec.convert(self._seen("memory"), list[AttachedMemory] | None)
 
     def trust_of(self, tool: str | None) -> str:
         """Return the trust in what a tool says; a tool that was not listed is not trusted."""
-        found = next((one for one in self.items("tools") if one["name"] == tool), None)
-        return "untrusted" if found is None else str(found["trust"])
+        found = next((one for one in self.tools if one.name == tool), None)
+        return "untrusted" if found is None else found.trust
 
     def shown_refs(self) -> tuple[str, ...]:
         """Refs of artifacts whose content stood in the prompts of this iteration."""
-        items = [*self._before.get("inputs", ()), *self.items("inputs")]
-        return tuple(dict.fromkeys(str(one["ref"]) for one in items if not one.get("gone")))
+        items = [*self._before[0], *self.inputs]
+        return tuple(dict.fromkeys(one.ref for one in items if not one.gone))
 
     def derived_from(self) -> list[str]:
         """Refs of all artifacts of which something stood in them."""
-        items = [*self._before.get("artifacts", ()), *self.items("artifacts")]
-        return list(dict.fromkeys([*self.shown_refs(), *(str(one["ref"]) for one in items)]))
+        items = [*self._before[1], *self.artifacts]
+        return list(dict.fromkeys([*self.shown_refs(), *(one.ref for one in items)]))
 
     def texts(self, *, own: Collection[str], made: Collection[str]) -> list[str]:
         """All that was shown of inputs and artifacts, but of those (by id) that the task, or one that it
         handed a part to, has made."""
-        inputs = [str(one.get("text", "")) for one in self.items("inputs") if _id(one) not in made]
-        return inputs + [
-            str(one["first"])
-            for one in self.items("artifacts")
-            if _id(one) not in own and _id(one) not in made
-        ]
+        others = [one.first for one in self.artifacts if id_of(one.ref) not in {*own, *made}]
+        return [one.text or "" for one in self.inputs if id_of(one.ref) not in made] + others
 
     def inputs_at(self, refs: Collection[str]) -> list[str]:
         """Return what was shown of some inputs."""
-        return [str(one.get("text", "")) for one in self.items("inputs") if one["ref"] in refs]
-
-
-def _id(item: Mapping[str, Any]) -> str:
-    return id_of(str(item["ref"]))
+        return [one.text or "" for one in self.inputs if one.ref in refs]

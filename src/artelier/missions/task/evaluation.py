@@ -17,6 +17,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from artelier.artifacts.events import artifact_stream
 from artelier.context import Section, assemble
 from artelier.errors import Conflict, Erased, InvalidRequest, NotFound, PatternTimeout
@@ -33,16 +37,16 @@ from artelier.missions.definition import template
 from artelier.missions.queries import TaskStanding, judged_outputs, runs_of_task, standing_of
 from artelier.missions.task.actions import ask, read_as
 from artelier.missions.task.loop_state import TaskJob
-from artelier.missions.task.output_lint import (
-    ADVICE,
-    UNFOUNDED_FIGURE,
-    Grounds,
-    Judged,
-    OutputFault,
-    faults_of,
-    json_in,
-)
+from artelier.missions.task.output_lint import ADVICE, UNFOUNDED_FIGURE, Grounds, Judged, faults_of, json_in
 from artelier.missions.task.prompt_sections import attachment_sections
+from artelier.missions.task.verdict import (
+    AnsweredFinding,
+    CheckResult,
+    JudgedCriterion,
+    OutputFault,
+    RuleFindings,
+    StoredVerdict,
+)
 from artelier.missions.view import REJECTED
 from artelier.patterns import Allowance, check_pattern, compile_pattern
 
@@ -54,14 +58,14 @@ TEXT_CHARS_MAX = 400_000
 QUOTE_CHARS_MAX = 400
 
 
-def by_rule(check: Check, outputs: Sequence[Judged]) -> dict[str, Any]:
-    """Return what came of a check that needs no tool: `{kind, passed, found}`. It may take its time."""
+def by_rule(check: Check, outputs: Sequence[Judged]) -> CheckResult:
+    """Return what came of a check that needs no tool. It may take its time."""
     ways = {"length": _by_length, "regex": _by_pattern, "schema": _by_schema}
     passed, found = ways[check.kind](check, outputs)
     return _result(check, passed, found)
 
 
-def by_tool(check: Check, value: object, *, is_error: bool) -> dict[str, Any]:
+def by_tool(check: Check, value: object, *, is_error: bool) -> CheckResult:
     """Return what a tool's word over the outputs means: nothing but a clear yes passes."""
     said: Any = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     verdicts = [said[name] for name in ("passed", "ok", "success") if name in said]
@@ -74,8 +78,8 @@ def shown_to_tools(outputs: Sequence[Judged]) -> dict[str, Any]:
     return {"outputs": [{"ref": one.ref, "type": one.media, "content": one.text} for one in outputs]}
 
 
-def _result(check: Check, passed: bool, found: str) -> dict[str, Any]:
-    return {"kind": check.kind, "passed": passed, "found": found[:QUOTE_CHARS_MAX]}
+def _result(check: Check, passed: bool, found: str) -> CheckResult:
+    return CheckResult(kind=check.kind, passed=passed, found=found[:QUOTE_CHARS_MAX])
 
 
 def _by_length(check: Check, outputs: Sequence[Judged]) -> tuple[bool, str]:
@@ -241,9 +245,7 @@ class EvaluationResult:
     """The result of an evaluation."""
 
     passed: bool
-    stored: dict[str, Any]
-    """`{criteria, checks, faults, summary}`, and `advice` if rules advise and have found something:
-    `[{rule, ref, found, is_fault, why}]`, where `is_fault` is None if the evaluator passed over it."""
+    stored: StoredVerdict
     void: str = ""
     """Why a verdict does not count."""
 
@@ -264,28 +266,27 @@ async def evaluate(
 
     Errors: those of `Run.step_model`; a reply that is no verdict makes it void.
     """
-    stored: dict[str, Any] = {"criteria": [], "checks": [], "faults": [], "summary": ""}
 
-    async def by_rules() -> dict[str, Any]:
+    async def by_rules() -> RuleFindings:
         found = await asyncio.to_thread(_apply_rules, task, outputs, grounds, advises=job.advises)
         if job.heeds and (heeded := await rejected()):
-            found["faults"] = [*(one.to_stored() for one in heeded), *found["faults"]]
-            found["checks"] = []
+            return replace(found, faults=(*heeded, *found.faults), checks=())
         return found
 
-    ruled = await run.step("checks", by_rules, key=f"{key}/checks")
-    stored["faults"] = ruled["faults"]
-    stored["checks"] = ruled["checks"]
-    if advice := ruled.get("advice"):
-        stored["advice"] = [{**one, "is_fault": None, "why": ""} for one in advice]
-    if ruled["faults"]:
-        return EvaluationResult(passed=False, stored=stored, void=str(ruled["faults"][0]["rule"]))
+    ruled = msgspec.convert(await run.step("checks", by_rules, key=f"{key}/checks"), RuleFindings)
+    advice = [AnsweredFinding(rule=one.rule, ref=one.ref, found=one.found) for one in ruled.advice or ()]
+    stored = StoredVerdict(
+        faults=ruled.faults, checks=ruled.checks, advice=tuple(advice) if advice else UNSET
+    )
+    if ruled.faults:
+        return EvaluationResult(passed=False, stored=stored, void=ruled.faults[0].rule)
     for number, check in enumerate(task.checks):
         if check.kind == "tool":
             given = shown_to_tools(outputs)
             said = await run.step_tool(check.tool or "", given, key=f"{key}/check/{number}")
-            stored["checks"].append(by_tool(check, said.value, is_error=said.is_error))
-    if not all(check["passed"] for check in stored["checks"]):
+            checked = by_tool(check, said.value, is_error=said.is_error)
+            stored = replace(stored, checks=(*stored.checks, checked))
+    if not all(check.passed for check in stored.checks):
         return EvaluationResult(passed=False, stored=stored)
     if task.only_checks and task.checks:
         return EvaluationResult(passed=True, stored=stored)
@@ -294,17 +295,18 @@ async def evaluate(
 
 def _apply_rules(
     task: TaskContent, outputs: Sequence[Judged], grounds: Grounds, *, advises: bool
-) -> dict[str, Any]:
-    """Return what rules say. A run with hard rules records no `advice`, as it never did."""
+) -> RuleFindings:
+    """Return what rules say."""
     found = faults_of(outputs, grounds, only_prose=advises)
     # A figure may stand in an image: only who is shown it can say.
     advice = ADVICE | {UNFOUNDED_FIGURE} if grounds.has_unsearched else ADVICE
-    faults = [one.to_stored() for one in found if not (advises and one.rule in advice)]
-    checks = [by_rule(check, outputs) for check in task.checks if check.kind != "tool"]
-    ruled = {"faults": faults, "checks": [] if faults else checks}
-    if advises:
-        ruled["advice"] = [one.to_stored() for one in found if one.rule in advice]
-    return ruled
+    faults = tuple(one for one in found if not (advises and one.rule in advice))
+    checks = tuple(by_rule(check, outputs) for check in task.checks if check.kind != "tool")
+    return RuleFindings(
+        faults=faults,
+        checks=() if faults else checks,
+        advice=tuple(one for one in found if one.rule in advice) if advises else UNSET,
+    )
 
 
 async def _judge_by_model(
@@ -312,14 +314,14 @@ async def _judge_by_model(
     job: TaskJob,
     task: TaskContent,
     outputs: Sequence[Judged],
-    stored: dict[str, Any],
+    stored: StoredVerdict,
     *,
     seen: Sequence[Mapping[str, Any]],
     key: str,
 ) -> EvaluationResult:
     from artelier.missions.definition import AdvisedVerdict, Verdict
 
-    advice: list[dict[str, Any]] = stored.get("advice", [])
+    advice = stored.findings
     form = AdvisedVerdict if advice else Verdict
 
     def read(reply: ModelReply) -> Verdict:
@@ -336,44 +338,43 @@ async def _judge_by_model(
         output_tokens_max=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
     )
     if asked.value is None:
-        return EvaluationResult(passed=False, stored={**stored, "summary": asked.mistakes}, void="invalid")
+        return EvaluationResult(passed=False, stored=replace(stored, summary=asked.mistakes), void="invalid")
     verdict: Verdict = asked.value
-    stored = {**stored, **verdict.model_dump(mode="json", exclude={"findings"})}
-    if advice:
-        stored["advice"] = _answer_findings(advice, verdict)
+    criteria = msgspec.convert(verdict.criteria, tuple[JudgedCriterion, ...], from_attributes=True)
+    answered = _answer_findings(advice, verdict) if advice else UNSET
+    stored = replace(stored, criteria=criteria, summary=verdict.summary, advice=answered)
     void = _passed_over(stored) or void_of(verdict, task.success_criteria, outputs)
     met = all(one.met for one in verdict.criteria)
-    met = met and not any(one["is_fault"] for one in stored.get("advice", []))
+    met = met and not any(one.is_fault for one in stored.findings)
     return EvaluationResult(passed=met and not void, stored=stored, void=void)
 
 
-def _answer_findings(advice: Sequence[dict[str, Any]], verdict: Verdict) -> list[dict[str, Any]]:
+def _answer_findings(advice: Sequence[AnsweredFinding], verdict: Verdict) -> tuple[AnsweredFinding, ...]:
     """Findings with what the evaluator says of each; of several answers a fault counts."""
     from artelier.missions.definition import AdvisedVerdict
 
     said = verdict.findings if isinstance(verdict, AdvisedVerdict) else []
-    found: list[dict[str, Any]] = []
+    found: list[AnsweredFinding] = []
     for number, one in enumerate(advice, start=1):
         own = sorted((answer for answer in said if answer.number == number), key=_is_no_fault)
-        told = {"is_fault": own[0].is_fault, "why": own[0].why} if own else {}
-        found.append({**one, **told})
-    return found
+        found.append(replace(one, is_fault=own[0].is_fault, why=own[0].why) if own else one)
+    return tuple(found)
 
 
 def _is_no_fault(answer: Answer) -> bool:
     return not answer.is_fault
 
 
-def _passed_over(stored: dict[str, Any]) -> str:
+def _passed_over(stored: StoredVerdict) -> str:
     """The rule of the first finding of which the evaluator says nothing; empty if there is none."""
-    return next((one["rule"] for one in stored.get("advice", []) if one["is_fault"] is None), "")
+    return next((one.rule for one in stored.findings if one.is_fault is None), "")
 
 
 def _prompt(
     job: TaskJob,
     task: TaskContent,
     outputs: Sequence[Judged],
-    advice: Sequence[dict[str, Any]],
+    advice: Sequence[AnsweredFinding],
     seen: Sequence[Mapping[str, Any]],
 ) -> Prompt:
     contract = "evaluation-2" if advice else "evaluation-1"
@@ -401,7 +402,7 @@ def _prompt(
         )
     if advice:
         lines = "\n".join(
-            f"{number}. {one['rule']} in {one['ref']}: {'; '.join(one['found'])}"
+            f"{number}. {one.rule} in {one.ref}: {'; '.join(one.found)}"
             for number, one in enumerate(advice, start=1)
         )
         sections.append(

@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from itertools import islice, permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+
+from artelier.missions.task.verdict import OutputFault
 
 SMALL_MAX = 12
 """Whole numbers up to here count things, and number lists."""
@@ -325,20 +327,6 @@ class Judged:
     ref: str
     media: str
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFault:
-    """A rule that an output breaks."""
-
-    rule: str
-    """Such as `placeholder`; a stable code."""
-    ref: str
-    found: tuple[str, ...] = ()
-    """Where it breaks it, verbatim and cut."""
-
-    def to_stored(self) -> dict[str, Any]:
-        return {"rule": self.rule, "ref": self.ref, "found": list(self.found)}
 
 
 class Grounds:

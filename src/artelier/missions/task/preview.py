@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -34,10 +34,12 @@ from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import decode_stored
 from artelier.missions.definition import template
 from artelier.missions.queries import max_iterations_now, next_task, standing_of
-from artelier.missions.steering_document import Guidance, Steering, guidance, joined_scopes, steering_of
+from artelier.missions.steering_document import Guidance, Steering, guidance, steering_of
 from artelier.missions.task import context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE
+from artelier.missions.task.context_sources import seen_tool
 from artelier.missions.task.loop_state import LOOP, TaskJob, TaskState, ends_passed, last_iteration
+from artelier.missions.task.readings import AttachedMemory, SeenArtifact, SeenInput, SeenTool, UnitsLeft
 from artelier.missions.task.task_handle import job_of
 from artelier.missions.task.task_loop import NOTES_AT_ONCE
 from artelier.missions.task.task_runner import kit, recorded_job
@@ -206,15 +208,15 @@ class PromptPreview:
     """The input, or task, without which nothing is asked."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _PreviewReadings:
     """Readings, taken now."""
 
-    found: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
-    memory: list[dict[str, Any]] | None = None
-
-    def items(self, name: str) -> list[dict[str, Any]]:
-        return self.found.get(name, [])
+    tools: list[SeenTool]
+    inputs: list[SeenInput]
+    artifacts: list[SeenArtifact]
+    budget: list[UnitsLeft]
+    memory: list[AttachedMemory] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +249,7 @@ async def preview_of(desk: TenantScope, comes: Upcoming) -> PromptPreview:
     stand = await (_begun_progress(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await context_sources.steering_now(desk, stand.place.job)
     steering = steering_of(reading, stand.place.changes)
-    also = dict.fromkeys(scope for scope, _ in joined_scopes(reading))
+    also = dict.fromkeys(scope for scope, _ in reading.counters or ())
     stand = replace(stand, scopes=(*stand.scopes, *also))
     return await _preview(desk, comes, stand, guidance(reading, steering), steering)
 
@@ -294,7 +296,7 @@ async def _preview(
         temperature=guided.temperature,
         budget_tokens=job.prompt_tokens_max,
         prompt=assemble(sections, budget_tokens=job.prompt_tokens_max),
-        tools=tuple(str(one["name"]) for one in listed),
+        tools=tuple(one.name for one in listed),
         steering=guided.refs,
         is_begun=comes.is_begun,
         missing=stand.missing,
@@ -312,26 +314,19 @@ async def _read_context(
     desk: TenantScope, stand: _TaskProgress, steering: Steering | None, *, run_id: str
 ) -> _PreviewReadings:
     job, state = stand.place.job, stand.state
-    seen = _PreviewReadings(memory=cast("Any", await context_sources.memory_now(desk, job)))
-    seen.found["tools"] = (await _tools(desk, stand, steering))[: context_sources.TOOLS_MAX]
-    seen.found["budget"] = await context_sources.budget_now(desk, stand.scopes) or []
-    if state.inputs:
-        seen.found["inputs"] = await context_sources.inputs_now(desk, job, state.inputs)
-    seen.found["artifacts"] = await context_sources.artifacts_now(desk, job, state.refs, run_id=run_id)
-    return seen
+    return _PreviewReadings(
+        memory=await context_sources.memory_now(desk, job),
+        tools=(await _tools(desk, stand, steering))[: context_sources.TOOLS_MAX],
+        budget=await context_sources.budget_now(desk, stand.scopes) or [],
+        inputs=await context_sources.inputs_now(desk, job, state.inputs),
+        artifacts=await context_sources.artifacts_now(desk, job, state.refs, run_id=run_id),
+    )
 
 
-async def _tools(desk: TenantScope, stand: _TaskProgress, steering: Steering | None) -> list[dict[str, Any]]:
+async def _tools(desk: TenantScope, stand: _TaskProgress, steering: Steering | None) -> list[SeenTool]:
     """Return the tools as the loop's reading of tools gives them."""
-    schemas = [
-        (one.tool.schema, one.tool.trust)
-        for one in await offers(desk, stand.place, steering)
-        if one.why_off is None
-    ]
-    return [
-        {"name": schema.name, "description": schema.description, "schema": schema.parameters, "trust": trust}
-        for schema, trust in schemas
-    ]
+    offered = await offers(desk, stand.place, steering)
+    return [seen_tool(one.tool.schema, one.tool.trust) for one in offered if one.why_off is None]
 
 
 async def _fresh(desk: TenantScope, comes: Upcoming) -> _TaskProgress:

@@ -6,8 +6,8 @@ stands between marks, as data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -16,6 +16,15 @@ from artelier.kernel import RangePart
 from artelier.missions.definition import TaskContent, template
 from artelier.missions.steering_document import Guidance, select_tools
 from artelier.missions.task.loop_state import TaskJob, TaskState
+from artelier.missions.task.readings import (
+    AttachedMemory,
+    DecisionReadings,
+    SeenArtifact,
+    SeenInput,
+    SeenTool,
+    UnitsLeft,
+)
+from artelier.missions.task.verdict import StoredVerdict
 from artelier.money import format_usd
 from artelier.ports.model import ChatMessage, Part
 
@@ -43,11 +52,11 @@ def _text(tag: str, heading: str, text: str, **more: Any) -> Section:
     )
 
 
-def memory_sections(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Section]:
+def memory_sections(blocks: Sequence[AttachedMemory] | None, *, ref: str) -> list[Section]:
     """The memory that is attached to the agent; nothing without one."""
     if blocks is None:
         return []
-    said = "\n\n".join(f"### {one['label']}\n\n{one['text']}" for one in blocks if one["text"].strip())
+    said = "\n\n".join(f"### {one.label}\n\n{one.text}" for one in blocks if one.text.strip())
     text = f"## Memory\n\n{fence(said, source=ref, trust='memory')}" if said else ""
     return [
         Section(
@@ -64,19 +73,19 @@ def memory_sections(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> 
     ]
 
 
-def input_sections(items: Sequence[Mapping[str, Any]]) -> list[Section]:
+def input_sections(items: Sequence[SeenInput]) -> list[Section]:
     """The inputs with what fits of their content."""
     if not items:
         return []
     sections = [Section(tag="inputs", text="## Inputs", joined=True, stability="slow", pinned=True)]
     for item in items:
-        ref = str(item["ref"])
-        if item.get("gone"):
+        ref = item.ref
+        if item.gone:
             sections.append(
                 Section(tag=f"input:{ref}"[:120], dropped="denied", stability="slow", joined=True)
             )
             continue
-        body = fence(str(item["text"]), source=ref)
+        body = fence(item.text or "", source=ref)
         sections.append(
             Section(
                 tag=f"input:{ref}"[:120],
@@ -88,15 +97,15 @@ def input_sections(items: Sequence[Mapping[str, Any]]) -> list[Section]:
                 truncation="middle",
                 priority=55,
                 sources=(ref,),
-                cut="middle" if item.get("cut") else "",
+                cut="middle" if item.cut else "",
             )
         )
     return sections
 
 
-def artifacts_section(items: Sequence[Mapping[str, Any]]) -> Section:
+def artifacts_section(items: Sequence[SeenArtifact]) -> Section:
     """One line for each artifact that the agent may read now."""
-    lines = "\n".join(f"- {_line(item, title=item['title'])}: {item['first']}" for item in items)
+    lines = "\n".join(f"- {_line(item, title=item.title)}: {item.first}" for item in items)
     text = fence(lines, source="artifacts") if lines else template("no-artifacts-1")
     return Section(
         tag="artifacts",
@@ -106,19 +115,19 @@ def artifacts_section(items: Sequence[Mapping[str, Any]]) -> Section:
         priority=45,
         is_fenced=True,
         trust="untrusted",
-        sources=tuple(str(item["ref"]) for item in items),
+        sources=tuple(item.ref for item in items),
     )
 
 
-def _line(item: Mapping[str, Any], *, title: str = "") -> str:
+def _line(item: SeenInput | SeenArtifact, *, title: str = "") -> str:
     """Return what it is; a title is its maker's words, and stands only between marks."""
     named = f"{title}, " if title else ""
-    return f"{item['ref']} ({item['kind']}, {named}by {item['owner']}, {item['bytes']} bytes)"
+    return f"{item.ref} ({item.kind}, {named}by {item.owner}, {item.bytes} bytes)"
 
 
-def tools_section(items: Iterable[Mapping[str, Any]]) -> Section:
+def tools_section(items: Iterable[SeenTool]) -> Section:
     """Name, description and arguments of each tool that is listed."""
-    told = [f"### {item['name']}\n\n{item['description']}\n\n{_json(item['schema'])}" for item in items]
+    told = [f"### {item.name}\n\n{item.description}\n\n{_json(item.schema)}" for item in items]
     text = "\n\n".join(told) or template("no-tools-1")
     return Section(
         tag="tools",
@@ -175,15 +184,12 @@ def current(ref: str, text: str) -> list[Section]:
     ]
 
 
-def progress_section(
-    iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str, Any]]
-) -> Section:
+def progress_section(iteration: int, *, last: int, repeats: int, budget: Sequence[UnitsLeft]) -> Section:
     """The tail: how far the task is, what is left to spend, and what it is warned of."""
     lines = [f"Iteration {iteration} of {last}"]
     if budget:
         left = [
-            f"${format_usd(one['left'])}" if one["unit"] == "usd" else f"{one['left']:,} {one['unit']}"
-            for one in budget
+            f"${format_usd(one.left)}" if one.unit == "usd" else f"{one.left:,} {one.unit}" for one in budget
         ]
         lines.append(template("budget-1").format(left=", ".join(left)))
     if repeats:
@@ -203,36 +209,24 @@ def result(iteration: int, *parts: str) -> str:
     return "\n\n".join([f"## Result of iteration {iteration}", *(part for part in parts if part)])
 
 
-def verdict(stored: Mapping[str, Any], *, void: str, stands: bool) -> tuple[str, ...]:
+def verdict(stored: StoredVerdict, *, void: str, stands: bool) -> tuple[str, ...]:
     """A verdict in words for the model that made the outputs; what an evaluator or a rule quotes is data."""
     said = [template("standing-evaluation-1" if stands else "failed-evaluation-1")]
     if void == "no_outputs":
         return (template("no-outputs-1"),)
     if void:
         said.append(f"{template('void-evaluation-1')} {void}")
-    lines = [f"- {one['rule']} in {one['ref']}: {'; '.join(one['found'])}" for one in stored["faults"]]
+    lines = [f"- {one.rule} in {one.ref}: {'; '.join(one.found)}" for one in stored.faults]
     lines += [
-        f"- {one['rule']} in {one['ref']}: {'; '.join([*one['found'], one['why']]).rstrip('; ')}"
-        for one in stored.get("advice", [])
-        if one["is_fault"] is not False
+        f"- {one.rule} in {one.ref}: {'; '.join([*one.found, one.why]).rstrip('; ')}"
+        for one in stored.findings
+        if one.is_fault is not False
     ]
-    lines += [f"- check {one['kind']}: {one['found']}" for one in stored["checks"] if not one["passed"]]
-    lines += [f"- {one['criterion']}: {one['missing']}" for one in stored["criteria"] if not one["met"]]
+    lines += [f"- check {one.kind}: {one.found}" for one in stored.checks if not one.passed]
+    lines += [f"- {one.criterion}: {one.missing}" for one in stored.criteria if not one.met]
     if lines:
         said.append(fence("\n".join(lines)[:VERDICT_CHARS_MAX], source="verdict"))
     return tuple(said)
-
-
-Items = Sequence[Mapping[str, Any]]
-
-
-class DecisionReadings(Protocol):
-    """Readings of the iteration at hand."""
-
-    def items(self, name: str) -> list[dict[str, Any]]: ...
-
-    @property
-    def memory(self) -> list[dict[str, Any]] | None: ...
 
 
 def decision_sections(
@@ -268,14 +262,14 @@ def opening_sections(
     return [
         *introduction_sections(contract, job, task, policy),
         *memory_sections(seen.memory, ref=job.memory),
-        *input_sections(seen.items("inputs")),
-        artifacts_section(seen.items("artifacts")),
+        *input_sections(seen.inputs),
+        artifacts_section(seen.artifacts),
     ]
 
 
 def listed_tools(
     job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: DecisionReadings
-) -> Items:
+) -> list[SeenTool]:
     """Return the tools that are listed: steering may ask for fewer than are on.
 
     Those that somebody brought are counted for themselves: a server of twenty tools hides none of the
@@ -283,9 +277,8 @@ def listed_tools(
     """
     words = f"{task.goal}\n{task.success_criteria}"
     first = (*job.tools, *state.tools)
-    there = seen.items("tools")
-    brought = [one for one in there if one["name"] in job.host_tools]
-    own = [one for one in there if one["name"] not in job.host_tools]
+    brought = [one for one in seen.tools if one.name in job.host_tools]
+    own = [one for one in seen.tools if one.name not in job.host_tools]
     return [
         one
         for group in (brought, own)
@@ -296,8 +289,5 @@ def listed_tools(
 def tail_section(state: TaskState, *, seen: DecisionReadings) -> Section:
     """Return how far the task is, and what is left to spend."""
     return progress_section(
-        state.iteration + 1,
-        last=state.base + state.allowed,
-        repeats=state.repeats,
-        budget=seen.items("budget"),
+        state.iteration + 1, last=state.base + state.allowed, repeats=state.repeats, budget=seen.budget
     )

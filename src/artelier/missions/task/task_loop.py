@@ -19,13 +19,13 @@ from artelier.errors import ArtelierError, Conflict, OutputInvalid, RunStopped, 
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
 from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.kernel.prompt.renderer import settle_numbers
-from artelier.log import Blob, BlobRef
+from artelier.log import Blob, BlobRef, decode_stored
 from artelier.loops import Outcome, Parts, cycle
 from artelier.loops.tool_media import media_before, media_of_results, media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
 from artelier.missions.queries import is_cancelled, max_iterations_now
-from artelier.missions.steering_document import Guidance, guidance_of
+from artelier.missions.steering_document import Guidance, SteeringReading, guidance_of
 from artelier.missions.task import actions, context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE, Acted, ModelAnswer, ask, read_as
 from artelier.missions.task.context_sources import TaskSight
@@ -41,7 +41,8 @@ from artelier.missions.task.loop_state import (
     failed_by,
     id_of,
 )
-from artelier.missions.task.output_lint import RULES, Grounds, Judged, OutputFault, ToolStatement
+from artelier.missions.task.output_lint import RULES, Grounds, Judged, ToolStatement
+from artelier.missions.task.verdict import OutputFault, StoredVerdict
 from artelier.missions.view import REJECTED
 from artelier.ports.media import CALL_MEDIA_MAX, MEDIA, medium_of
 from artelier.ports.model import ModelReply, Part
@@ -249,7 +250,7 @@ class TaskLoop:
         allowed = self._guidance.iterations_for(asked, begun_with=begun_with)
         return state.replace(allowed=allowed, reads=self.sight.reads(state))
 
-    def _obey(self, reading: object) -> None:
+    def _obey(self, reading: SteeringReading) -> None:
         core = self.run.core
         self._guidance = guidance_of(reading, core)
         if self._guidance.delegation_depth == 0 or core.depth_max == 0:
@@ -620,7 +621,10 @@ class TaskLoop:
         )
         if evaluated.passed:
             raise Ended("done", "", iteration=number, outputs=state.outputs, verdict=evaluated.verdict)
-        stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
+        if judgement is None:
+            stored = decode_stored(await core.load(evaluated.verdict), type=StoredVerdict)
+        else:
+            stored = judgement.stored
         return state, prompt_sections.verdict(stored, void=evaluated.void, stands=stands)
 
     async def _judge(self, state: TaskState, number: int) -> EvaluationResult:
@@ -660,7 +664,7 @@ class TaskLoop:
             computes = one.name in COMPUTING
             told += [ToolStatement(text=text, given=given, computes=computes) for text in said]
         asked = [self.task.goal, self.task.success_criteria, self.job.role]
-        asked += [str(block["text"]) for block in self.sight.memory or []]
+        asked += [block.text for block in self.sight.memory or []]
         count = len(self.conversation)
         messages = self.conversation.messages(1, count) if count else []
         marker = template("note-1")

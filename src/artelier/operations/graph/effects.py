@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+import msgspec
+
 from artelier.errors import InvalidRequest
 from artelier.operations.graph.plan import Slot
 from artelier.operations.graph.scope import ArtState
@@ -53,15 +55,25 @@ class WishedEffect:
     code: str = ""
     """Why it cannot be applied; then its operation commits nothing."""
 
-    def to_stored(self) -> dict[str, Any]:
+    def to_stored(self) -> StoredWish:
         effect = self.effect.model_dump(mode="json", exclude_defaults=True)
-        return {"effect": {**effect, "type": self.effect.type}, "value": self.value, "code": self.code}
+        return StoredWish(effect={**effect, "type": self.effect.type}, value=self.value, code=self.code)
 
 
-def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[WishedEffect, ...]:
-    """Return what `Wish.stored` gave."""
+class StoredWish(msgspec.Struct, frozen=True, kw_only=True):
+    """A wished effect in the result of its operation."""
+
+    effect: dict[str, Any]
+    """As a profile declares it."""
+    value: Any
+    code: str
+
+
+def wishes_from(stored: object) -> tuple[WishedEffect, ...]:
+    """Return what `WishedEffect.to_stored` gave, from its JSON."""
     return tuple(
-        WishedEffect(effect=_effect(one["effect"]), value=one["value"], code=one["code"]) for one in stored
+        WishedEffect(effect=_effect(one.effect), value=one.value, code=one.code)
+        for one in msgspec.convert(stored, list[StoredWish])
     )
 
 
@@ -128,16 +140,14 @@ def _is_same(declared: Effect, asked: Effect) -> bool:
     """
     if isinstance(declared, ArtifactUpsert) and isinstance(asked, ArtifactUpsert):
         return declared.tag == asked.tag
-    return _form(declared) == _form(asked)
+    return _without_texts(declared) == _without_texts(asked)
 
 
-def _form(effect: Effect) -> dict[str, Any]:
-    """An effect without its texts."""
-    form: dict[str, Any] = effect.model_dump(mode="json")
-    form.pop("text", None)
-    for block in form.get("blocks", ()):
-        block.pop("text", None)
-    return form
+def _without_texts(effect: Effect) -> Effect:
+    if isinstance(effect, AssistantBlocks):
+        blocks = tuple(block.model_copy(update={"text": None}) for block in effect.blocks)
+        return effect.model_copy(update={"blocks": blocks})
+    return effect if isinstance(effect, ArtifactUpsert) else effect.model_copy(update={"text": None})
 
 
 def _literal(block: ReplyBlock, value: object) -> dict[str, Any]:

@@ -245,21 +245,21 @@ class Hooked:
         finished = await self._run.receipt(ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}")
         return await outcome_of(self._run, slot, finished)
 
-    def _describe_conditions(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> dict[str, Any]:
+    def _describe_conditions(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> _ConditionsSeen:
         """Return what a person needs to know of an operation that was not started."""
         ended = {id_: outcomes[id_] for id_ in slot.operation.depends_on}
-        return {
-            "depends_on": {id_: one.status for id_, one in ended.items()},
-            "conditions": [
-                {
-                    "source": one.source,
-                    "key": one.key,
-                    "operator": one.operator,
-                    "seen": _flag(ended[one.source].value, one.key),
-                }
+        return _ConditionsSeen(
+            depends_on={id_: one.status for id_, one in ended.items()},
+            conditions=[
+                _ConditionSeen(
+                    source=one.source,
+                    key=one.key,
+                    operator=one.operator,
+                    seen=_flag(ended[one.source].value, one.key),
+                )
                 for one in slot.operation.run_conditions
             ],
-        }
+        )
 
     async def _one(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> OperationOutcome:
         """Run an operation, or take what the run has recorded of it."""
@@ -539,6 +539,24 @@ def passages_of(outcomes: Sequence[OperationOutcome]) -> dict[str, Any]:
         for one in outcomes
         if one.slot.operation.kind == "rag" and one.status == "done"
     }
+
+
+class _ConditionSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of an operation, with what its guard has found."""
+
+    source: str
+    key: str
+    operator: str
+    seen: bool | None
+    """None for a flag that the guard has not found."""
+
+
+class _ConditionsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person needs to know of an operation that was not started."""
+
+    depends_on: dict[str, str]
+    """Status by operation."""
+    conditions: list[_ConditionSeen]
 
 
 def _flag(flags: object, key: str) -> bool | None:

@@ -10,6 +10,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import msgspec
 from pydantic import Field
 
 from artelier.artifacts import Artifact
@@ -262,8 +263,17 @@ class RagParams(Params):
     """Scrip that reading one artifact may cost."""
 
 
+class FoundPassage(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage as the value of an operation has it."""
+
+    text: str
+    score: float
+    """1 for the best passage; of the others, their share of its score."""
+    ref: str
+
+
 async def _run(call: OperationCall[RagParams]) -> OperationResult:
-    """A list of `{text, score, ref}`, best first. The best passage has score 1, the others their share of it.
+    """A list of `FoundPassage`, best first.
 
     Errors: those of templates; `access_denied`, `not_found`, `invalid_request`; `too_large`.
     """
@@ -271,7 +281,7 @@ async def _run(call: OperationCall[RagParams]) -> OperationResult:
     query = render_template(params.query, call.scope.names, strict=params.strict)
     query = query.strip()[:TEXT_CHARS_MAX]
 
-    async def read() -> list[dict[str, Any]]:
+    async def read() -> list[FoundPassage]:
         return _rank(await _search(call, query), params)
 
     return make_found(await call.run.step("rag", read, key="found"))
@@ -291,10 +301,10 @@ async def _search(call: OperationCall[RagParams], query: str) -> list[Scored]:
     return await SEARCHER.search(passages, query, limit=call.params.limit, embedder=call.desk.memory.embedder)
 
 
-def _rank(hits: Sequence[Scored], params: RagParams) -> list[dict[str, Any]]:
+def _rank(hits: Sequence[Scored], params: RagParams) -> list[FoundPassage]:
     best = max((score for _, score in hits), default=0.0)
     left = params.max_tokens
-    ranked: list[dict[str, Any]] = []
+    ranked: list[FoundPassage] = []
     for passage, score in hits[: params.limit]:
         share = round(min(1.0, max(0.0, score / best)), 4) if best > 0 else 0.0
         if share < params.min_score:
@@ -304,7 +314,7 @@ def _rank(hits: Sequence[Scored], params: RagParams) -> list[dict[str, Any]]:
             if tokens > left:
                 continue
             left -= tokens
-        ranked.append({"text": passage.text, "score": share, "ref": passage.ref})
+        ranked.append(FoundPassage(text=passage.text, score=share, ref=passage.ref))
     return ranked
 
 

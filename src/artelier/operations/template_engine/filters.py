@@ -462,7 +462,7 @@ def _concat(state: Rendering, value: object, more: object) -> Items:
     return _like(value, [*items(value, state), *items(more, state)])
 
 
-def _order(each: object, state: Rendering, *, natural: bool) -> tuple[int, Any]:
+def _order(each: object, state: Rendering, *, natural: bool) -> tuple[int, int | float | str]:
     """Numbers before texts before nothing, so that any list has an order."""
     if each is None or isinstance(each, Undefined):
         return (2, "")

@@ -21,7 +21,7 @@ from artelier.errors import External, ToolFailed
 from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex, Step, Trim
 
 if TYPE_CHECKING:
-    from artelier.child import ChildPool, Question
+    from artelier.child import ChildPool, HelperValue, Question
     from artelier.tools.function import DaemonThreads
 
 __all__ = [
@@ -105,9 +105,9 @@ async def apply(steps: Sequence[Step], value: object, *, time_s: float = TIME_S)
         raise
 
 
-def _apply(asking: Question, steps: Sequence[Step], value: object, *, time_s: float) -> object:
+def _apply(asking: Question[HelperValue], steps: Sequence[Step], value: object, *, time_s: float) -> object:
     """Apply steps to a value. Call it in a thread: encoding a large value takes a while as well."""
-    from artelier.child import ChildStopped
+    from artelier.child import ChildStopped, HelperFailure
 
     data, size_bytes = _data(value)
     if size_bytes <= DIRECT_BYTES_MAX and _are_linear(steps):
@@ -117,9 +117,9 @@ def _apply(asking: Question, steps: Sequence[Step], value: object, *, time_s: fl
         answer = asking.ask(message, time_s=time_s)
     except (ToolFailed, ChildStopped) as error:
         raise TransformFailed(f"the helper process does not start: {error}") from None
-    if "failed" in answer:
-        raise _error(answer["failed"], answer["message"], answer["step"], time_s=time_s)
-    return answer["value"]
+    if isinstance(answer, HelperFailure):
+        raise _error(answer.failed, answer.message, answer.step, time_s=time_s)
+    return answer.value
 
 
 def _are_linear(steps: Sequence[Step]) -> bool:
@@ -177,11 +177,14 @@ def _threads() -> DaemonThreads:
 
 
 @cache
-def _pool() -> ChildPool:
-    from artelier.child import START_S, ChildPool
+def _pool() -> ChildPool[HelperValue]:
+    from artelier.child import START_S, ChildPool, HelperValue
     from artelier.confinement import Needs
 
     nothing: dict[str, Any] = {"steps": [], "value": None, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX}
     return ChildPool(
-        "artelier.operations.transforms.worker", first=nothing, needs=Needs(preload=("jsonpath_rfc9535",))
+        "artelier.operations.transforms.worker",
+        first=nothing,
+        answer=HelperValue,
+        needs=Needs(preload=("jsonpath_rfc9535",)),
     )

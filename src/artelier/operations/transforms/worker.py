@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from artelier.child import HelperFailure, HelperValue
 from artelier.child_loop import MIB, serve
 from artelier.operations.transforms.steps import Extract, Step, TransformFailure, matches, run
 
@@ -38,7 +39,7 @@ def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
     if (asked := message.get("match")) is not None:
         if asked["dialect"] == "regex":
             importlib.import_module("regex")  # which is not the user's time
-        return _run_timed(message["time_s"], lambda: msgspec.json.encode({"value": matches(asked)}))
+        return _run_timed(message["time_s"], lambda: msgspec.json.encode(HelperValue(value=matches(asked))))
     steps = msgspec.convert(message["steps"], tuple[Step, ...])
     if any(isinstance(step, Extract) and step.path is not None for step in steps):
         # Its import takes a while, which is not the user's time.
@@ -67,14 +68,14 @@ def _run_timed(time_s: float, work: Callable[[], bytes]) -> tuple[bytes, bool]:
 
 
 def _encode(value: object, *, bytes_max: int) -> bytes:
-    encoded = msgspec.json.encode({"value": value})
+    encoded = msgspec.json.encode(HelperValue(value=value))
     if len(encoded) - len(b'{"value":}') > bytes_max:
         raise TransformFailure("too_large", "the result is too large")
     return encoded
 
 
 def _encode_failure(code: str, message: str, step: int | None) -> bytes:
-    return msgspec.json.encode({"failed": code, "message": message, "step": step})
+    return msgspec.json.encode(HelperFailure(failed=code, message=message, step=step))
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def media_artifact(medium: ShownMedium) -> a2a.Artifact:
         else a2a.Part(raw=medium.content, media_type=medium.media_type, filename=name)
     )
     artifact = a2a.Artifact(artifact_id=medium.ref, name=name, parts=[shown])
-    artifact.metadata.update({"artelier": medium.facts})
+    artifact.metadata.update({"artelier": msgspec.to_builtins(medium.facts)})
     return artifact
 
 

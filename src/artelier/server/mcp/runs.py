@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import Field
 
 from artelier.agents import AutonomousAgent
@@ -164,7 +165,7 @@ class RunDesk:
             "text_chars": len(text),
             "output": left.get("output"),
             "artifact": left.get("artifact") or None,
-            "media": [one.facts for one in media],
+            "media": msgspec.to_builtins([one.facts for one in media]),
         }
         return MediaAnswer(value=value, media=media)
 

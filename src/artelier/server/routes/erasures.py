@@ -24,7 +24,7 @@ async def preview(desk: Desk, who: Admin, door: Door, asked: ErasureAsked) -> Er
     """
     found = await desk.erase(subject=asked.subject, by=who.actor, dry=True)
     token, until_us = _confirmations(desk, who, door).make(found, subject=asked.subject)
-    return ErasurePreview.model_validate({**_describe_erasure(found), "token": token, "until_us": until_us})
+    return ErasurePreview(**_describe_erasure(found).model_dump(), token=token, until_us=until_us)
 
 
 @router.post("", operation_id="erasures_create")
@@ -36,25 +36,25 @@ async def create(desk: Desk, who: Admin, door: Door, asked: ErasureConfirmed) ->
     """
     shown = _confirmations(desk, who, door).read(asked.token, subject=asked.subject)
     found = await desk.erase(subject=asked.subject, by=who.actor, preview=shown)
-    return ErasureShown.model_validate(_describe_erasure(found))
+    return _describe_erasure(found)
 
 
 def _confirmations(desk: Desk, who: Identity, door: IdentityGate) -> Confirmations:
     return Confirmations(door.sessions, desk.services.clock, tenant=desk.id, actor=who.actor)
 
 
-def _describe_erasure(found: Erasure) -> dict[str, object]:
-    return {
-        "tenant": found.tenant,
-        "whole": found.whole,
-        "keys": found.keys,
-        "contents": found.blobs,
-        "size_bytes": found.size_bytes,
-        "values": found.values,
-        "runs": list(found.runs),
-        "again": found.again,
-        "cleaned": found.cleaned,
-    }
+def _describe_erasure(found: Erasure) -> ErasureShown:
+    return ErasureShown(
+        tenant=found.tenant,
+        whole=found.whole,
+        keys=found.keys,
+        contents=found.blobs,
+        size_bytes=found.size_bytes,
+        values=found.values,
+        runs=list(found.runs),
+        again=found.again,
+        cleaned=found.cleaned,
+    )
 
 
 CONFIRM_S = 600

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from artelier.errors import Erased, NotFound
 from artelier.operations.profile.operation_profile import (
@@ -38,19 +37,19 @@ async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 10
         except (Erased, InvalidProfile):
             broken.append(ref)
     following = stored[limit - 1].id if len(stored) > limit else None
-    return wire.ProfilesPage.model_validate({"items": items, "next": following, "invalid": broken})
+    return wire.ProfilesPage(items=items, next=following, invalid=broken)
 
 
-def _line(profile: OperationProfile, source: str) -> dict[str, Any]:
-    return {
-        "profile_id": profile.profile_id,
-        "source": source,
-        "name": profile.name,
-        "version": profile.version,
-        "enabled": profile.enabled,
-        "operations": len(profile.operations),
-        "writes": sorted(profile.artifacts()),
-    }
+def _line(profile: OperationProfile, source: str) -> wire.ProfileLine:
+    return wire.ProfileLine(
+        profile_id=profile.profile_id,
+        source=source,
+        name=profile.name,
+        version=profile.version,
+        enabled=profile.enabled,
+        operations=len(profile.operations),
+        writes=sorted(profile.artifacts()),
+    )
 
 
 @router.post("/validate", operation_id="profiles_validate")

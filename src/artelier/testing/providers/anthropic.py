@@ -436,7 +436,7 @@ def _content(body: Json, reply: ModelReply, *, number: int) -> tuple[list[Json],
     return content, max(1, written), left < 0
 
 
-def _forced_output(body: Json, reply: ModelReply) -> tuple[list[tuple[str, Any]], str | None]:
+def _forced_output(body: Json, reply: ModelReply) -> tuple[list[tuple[str, object]], str | None]:
     """Return the calls of an answer; an output goes through the tool that must be called."""
     calls = [(call.name, call.arguments) for call in reply.tool_calls]
     choice = cast(Json, body.get("tool_choice") or {})

@@ -16,7 +16,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import anyio
 import httpx2
@@ -37,6 +37,8 @@ from artelier.tools.mcp.schema import visible
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+T = TypeVar("T")
 
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -513,7 +515,7 @@ class Connection:
             if self._retired and not self._busy:
                 self._closing.set()
 
-    async def _request(self, request: Awaitable[Any]) -> Any:
+    async def _request(self, request: Awaitable[T]) -> T:
         try:
             # Around all of it: a server that does not read would hold the writing for ever.
             async with asyncio.timeout(self._timeout_s):

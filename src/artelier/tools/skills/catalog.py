@@ -98,7 +98,7 @@ class GatedTool:
         return await tool.call(arguments, context)
 
     @property
-    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
+    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[object]] | None:
         """The probe of the tool itself: asking what happened needs no new approval."""
         return self._tool.probe
 

@@ -8,13 +8,17 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from artelier.child import HelperFailure
 from artelier.child_loop import MIB, serve
+from artelier.tools.worker.answers import LineHits, LoadAnswer, QueryRows, TablesAnswer, TableSource
 from artelier.tools.worker.database import TableDatabase
 from artelier.tools.worker.tables import Failure, excerpts
 
 
-def match_lines(pattern: str, text: str, *, hits_max: int) -> dict[str, Any]:
-    """The first lines that match: `{"hits": [[line number from 1, excerpt, column from 1], ...]}`."""
+def match_lines(pattern: str, text: str, *, hits_max: int) -> LineHits:
+    """The first lines that match."""
     compiled = _compile(pattern)
     hits: list[tuple[int, str, int]] = []
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
@@ -22,7 +26,7 @@ def match_lines(pattern: str, text: str, *, hits_max: int) -> dict[str, Any]:
         hits += [(number, *excerpt) for excerpt in excerpts(line, places)]
         if len(hits) >= hits_max:
             break
-    return {"hits": hits[:hits_max]}
+    return LineHits(hits=hits[:hits_max])
 
 
 @lru_cache(maxsize=1)
@@ -45,25 +49,28 @@ def main() -> None:
     database = TableDatabase()  # of an idle process that has ended, the tables are loaded again
 
     def answer(message: dict[str, Any]) -> tuple[bytes, bool]:
-        content = json.dumps(_answer(database, message), ensure_ascii=False, allow_nan=False)
+        told = msgspec.to_builtins(_answer(database, message))
+        content = json.dumps(told, ensure_ascii=False, allow_nan=False)
         return content.encode(), True
 
     serve(answer, memory_bytes_max=MEMORY_BYTES_MAX)
 
 
-def _answer(database: TableDatabase, message: dict[str, Any]) -> dict[str, Any]:
+def _answer(
+    database: TableDatabase, message: dict[str, Any]
+) -> LoadAnswer | TablesAnswer | QueryRows | LineHits | HelperFailure:
     try:
         if message["ask"] == "load":
-            return database.load(message["source"])
+            return database.load(msgspec.convert(message["source"], TableSource))
         if message["ask"] == "lock":
             return database.lock()
         if message["ask"] == "query":
             return database.query(message["sql"], rows_max=message["rows_max"], time_s=message["time_s"])
         return match_lines(message["pattern"], message["text"], hits_max=message["hits_max"])
     except Failure as failure:
-        return {"failed": str(failure), "hint": failure.hint}
+        return HelperFailure(failed="refused", message=str(failure), hint=failure.hint)
     except MemoryError:
-        return {"failed": "this needs too much memory", "hint": None}
+        return HelperFailure(failed="too_large", message="this needs too much memory")
 
 
 if __name__ == "__main__":

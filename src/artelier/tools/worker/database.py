@@ -17,6 +17,15 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from artelier.tools.worker.answers import (
+    LoadAnswer,
+    QueryRows,
+    SkippedSource,
+    TableColumn,
+    TableFacts,
+    TablesAnswer,
+    TableSource,
+)
 from artelier.tools.worker.documents import read_document
 from artelier.tools.worker.tables import (
     MAGIC,
@@ -124,25 +133,21 @@ class TableDatabase:
         """Table name to source, in the order of loading."""
         self._notes: dict[str, str] = {}
 
-    def load(self, source: dict[str, Any]) -> dict[str, Any]:
-        """Load one source. Shapes: a source is `{source, stem, kind, descriptor}`; the answer is
-        `{skipped: [{source, reason}]}`.
-        """
+    def load(self, source: TableSource) -> LoadAnswer:
+        """Load one source."""
         db = self._open()
-        skipped: list[dict[str, str]] = []
+        skipped: list[SkippedSource] = []
         for label, name, load in self._parts(db, source, skipped):
             self._load_one(db, label, name, load, skipped)
-        return {"skipped": skipped}
+        return LoadAnswer(skipped=skipped)
 
-    def lock(self) -> dict[str, Any]:
-        """Close the door to the outside for good.
-
-        Shapes: `{tables: [{name, source, rows, columns, note?}]}`; no note if there is nothing to say.
-        """
+    def lock(self) -> TablesAnswer:
+        """Close the door to the outside for good; the tables that can be read from now on."""
         db = self._open()
         db.execute("SET enable_external_access = false")
         db.execute("SET lock_configuration = true")
-        return {"tables": [self._describe(db, name, source) for name, source in self._tables.items()]}
+        tables = [self._describe(db, name, source) for name, source in self._tables.items()]
+        return TablesAnswer(tables=tables)
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._db is not None:
@@ -152,7 +157,7 @@ class TableDatabase:
         self._db = db
         return db
 
-    def query(self, sql: str, *, rows_max: int, time_s: float) -> dict[str, Any]:
+    def query(self, sql: str, *, rows_max: int, time_s: float) -> QueryRows:
         """Rows of one reading statement, as JSON data. Errors: `Failure`."""
         db = self._db
         if db is None:
@@ -165,7 +170,10 @@ class TableDatabase:
             cursor = db.execute(sql)
             columns = [str(column[0]) for column in cursor.description]
             types = [describe_type(column[1]) for column in cursor.description]
-            return {"columns": columns, "types": types, **_rows(cursor, rows_max=rows_max)}
+            rows, truncated = _rows(cursor, rows_max=rows_max)
+            return QueryRows(
+                columns=columns, types=types, rows=rows, row_count=len(rows), truncated=truncated
+            )
         except _library().InterruptException:
             raise Failure(
                 f"the query ran longer than {time_s:g} s",
@@ -179,36 +187,35 @@ class TableDatabase:
                 db.execute("ROLLBACK")
 
     def _parts(
-        self, db: duckdb.DuckDBPyConnection, source: dict[str, Any], skipped: list[dict[str, str]]
+        self, db: duckdb.DuckDBPyConnection, source: TableSource, skipped: list[SkippedSource]
     ) -> Iterator[tuple[str, str, Loader]]:
         """The tables inside a source: a label, the wished name and what loads it."""
-        label, stem, descriptor = source["source"], source["stem"], source["descriptor"]
-        if source["kind"] in ("csv", "tsv"):
-            kind = source["kind"]
+        label, stem, kind, descriptor = source.source, source.stem, source.kind, source.descriptor
+        if kind in ("csv", "tsv"):
             error = _library().Error
             load = partial(load_delimited, db, descriptor=descriptor, kind=kind, error=error)
             yield label, stem, load
-        elif source["kind"] == "parquet":
+        elif kind == "parquet":
             yield label, stem, partial(_load_parquet, db, descriptor=descriptor)
-        elif source["kind"] != "sqlite":
+        elif kind != "sqlite":
             yield from _document_parts(db, source, skipped)
         elif os.pread(descriptor, len(MAGIC), 0) != MAGIC:
-            skipped.append({"source": label, "reason": "not an SQLite database"})
+            skipped.append(SkippedSource(label, "not an SQLite database"))
         else:
             yield from self._sqlite_parts(db, source, skipped)
 
     def _sqlite_parts(
-        self, db: duckdb.DuckDBPyConnection, source: dict[str, Any], skipped: list[dict[str, str]]
+        self, db: duckdb.DuckDBPyConnection, source: TableSource, skipped: list[SkippedSource]
     ) -> Iterator[tuple[str, str, Loader]]:
-        label, stem = source["source"], source["stem"]
+        label, stem = source.source, source.stem
         try:
-            file = SqliteFile(source["descriptor"])
+            file = SqliteFile(source.descriptor)
             inner = file.tables()
         except Failure as failure:
-            skipped.append({"source": label, "reason": str(failure)})
+            skipped.append(SkippedSource(label, str(failure)))
             return
         if not inner:
-            skipped.append({"source": label, "reason": "the database has no tables"})
+            skipped.append(SkippedSource(label, "the database has no tables"))
         for table in inner:
             name = stem if len(inner) == 1 else f"{stem}_{table}"
             yield f"{label}#{table}", name, partial(file.load, db, source=table)
@@ -220,7 +227,7 @@ class TableDatabase:
         label: str,
         wished: str,
         load: Loader,
-        skipped: list[dict[str, str]],
+        skipped: list[SkippedSource],
     ) -> None:
         name = make_unique(identifier(wished), self._tables)
         try:
@@ -228,31 +235,31 @@ class TableDatabase:
         except (Failure, _library().Error, OSError, ValueError) as error:
             with contextlib.suppress(_library().Error):
                 db.execute(f"DROP TABLE IF EXISTS {quote_identifier(name)}")
-            skipped.append({"source": label, "reason": first_line(error)})
+            skipped.append(SkippedSource(label, first_line(error)))
         else:
             self._tables[name] = label
             self._notes[name] = note
 
-    def _describe(self, db: duckdb.DuckDBPyConnection, name: str, source: str) -> dict[str, Any]:
+    def _describe(self, db: duckdb.DuckDBPyConnection, name: str, source: str) -> TableFacts:
         rows = db.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchall()[0][0]
         columns = db.execute(f"DESCRIBE {quote_identifier(name)}").fetchall()
-        described: dict[str, Any] = {
-            "name": name,
-            "source": source,
-            "rows": rows,
-            "columns": [{"name": column[0], "type": column[1]} for column in columns],
-        }
-        return described | ({"note": self._notes[name]} if self._notes[name] else {})
+        return TableFacts(
+            name=name,
+            source=source,
+            rows=rows,
+            columns=[TableColumn(name=column[0], type=column[1]) for column in columns],
+            note=self._notes[name],
+        )
 
 
 def _document_parts(
-    db: duckdb.DuckDBPyConnection, source: dict[str, Any], skipped: list[dict[str, str]]
+    db: duckdb.DuckDBPyConnection, source: TableSource, skipped: list[SkippedSource]
 ) -> Iterator[tuple[str, str, Loader]]:
-    label, stem = source["source"], source["stem"]
+    label, stem = source.source, source.stem
     try:
-        parts = read_document(source["kind"], source["descriptor"])
+        parts = read_document(source.kind, source.descriptor)
     except (Failure, ValueError, OSError) as failure:
-        skipped.append({"source": label, "reason": first_line(failure)})
+        skipped.append(SkippedSource(label, first_line(failure)))
         return
     for part in parts:
         name = stem if len(parts) == 1 or not part.label else f"{stem}_{part.label}"
@@ -291,7 +298,8 @@ def _check_statement(sql: str) -> None:
         )
 
 
-def _rows(cursor: duckdb.DuckDBPyConnection, *, rows_max: int) -> dict[str, Any]:
+def _rows(cursor: duckdb.DuckDBPyConnection, *, rows_max: int) -> tuple[list[list[Any]], bool]:
+    """Return the rows as JSON data, and True if there are more."""
     rows: list[list[Any]] = []
     size = 0
     truncated = False
@@ -306,7 +314,7 @@ def _rows(cursor: duckdb.DuckDBPyConnection, *, rows_max: int) -> dict[str, Any]
             rows.append(plain)
         if not batch:
             break
-    return {"rows": rows, "row_count": len(rows), "truncated": truncated}
+    return rows, truncated
 
 
 def _explain(error: Exception) -> Failure:

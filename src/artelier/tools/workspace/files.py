@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
+import msgspec
+
 from artelier.errors import InvalidRequest, ToolFailed
 from artelier.pii.vault import placeholders_in
 from artelier.ports.tool import ToolContext
@@ -255,7 +257,7 @@ def read_noted_text(
     return text, state, note
 
 
-def write_text(folder: WorkspaceFolder, path: str, text: str, *, token: str) -> dict[str, Any]:
+def write_text(folder: WorkspaceFolder, path: str, text: str, *, token: str) -> FileReceipt:
     """Put a file in place at once: a reader sees the old content or the new one, never a part.
 
     Shapes: `token` names this write; a repeated write with the same token replaces its own
@@ -303,11 +305,20 @@ def _write_draft(descriptor: int, draft: str, raw: bytes, *, mode: int | None) -
         os.fsync(stream.fileno())
 
 
-def _receipt(path: str, raw: bytes) -> dict[str, Any]:
-    return {"path": path, "size_bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+class FileReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was written."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+    """Of its content, in hex."""
 
 
-def settle_write(folder: WorkspaceFolder, path: str, text: str) -> dict[str, Any]:
+def _receipt(path: str, raw: bytes) -> FileReceipt:
+    return FileReceipt(path=path, size_bytes=len(raw), sha256=hashlib.sha256(raw).hexdigest())
+
+
+def settle_write(folder: WorkspaceFolder, path: str, text: str) -> FileReceipt:
     """The receipt of a write, if the file now holds that text. Errors: `ToolFailed` if it does not."""
     raw = text.encode()
     with folder.file(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as stream:
@@ -340,14 +351,14 @@ def file_tools(folder: WorkspaceFolder, *, writable: bool) -> list[Tool[..., obj
         return answer | ({"note": note} if note else {})
 
     def probe(idempotency_key: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return settle_write(folder, arguments["path"], arguments["text"])
+        return msgspec.to_builtins(settle_write(folder, arguments["path"], arguments["text"]))
 
     @tool(side_effect=True, probe=probe, risk="medium", trust="trusted", timeout_s=60)
     def write_file(path: str, text: str, ctx: ToolContext) -> dict[str, Any]:
         """Write a text file of the workspace, replacing what was there. Folders are made as needed."""
         if path.endswith("/"):
             raise ToolFailed("a path that ends in `/` is a folder", hint="Name a file.")
-        return write_text(folder, path, text, token=ctx.idempotency_key)
+        return msgspec.to_builtins(write_text(folder, path, text, token=ctx.idempotency_key))
 
     return [read_file, write_file] if writable else [read_file]
 

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
-from artelier.child import Child, ChildStopped
+import msgspec
+
+from artelier.child import Child, ChildStopped, HelperFailure
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
+from artelier.tools.worker.answers import LineHits
 from artelier.tools.worker.tables import excerpts
 from artelier.tools.workspace.files import WorkspaceFolder, read_noted_text, refuse_placeholders, walk
 
@@ -27,31 +30,58 @@ Matcher = Callable[[str, int], Hits]
 """The first lines of a text that match, at most so many."""
 
 
+class LineHit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line that matches."""
+
+    path: str
+    line: int
+    """Counted from 1, as are columns."""
+    text: str
+    """The line, or an excerpt of it."""
+    column: int = 1
+    """The column at which the text begins; left out for 1."""
+
+
+class SkippedFile(msgspec.Struct, frozen=True):
+    """A file that was not searched as it is."""
+
+    path: str
+    reason: str
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of a search, by path and line."""
+
+    hits: list[LineHit]
+    truncated: bool
+    """True if there may be more."""
+    skipped: list[SkippedFile] | msgspec.UnsetType = msgspec.UNSET
+    """Left out if there are none, or if there are more hits than were asked for."""
+
+
 def search(
     folder: WorkspaceFolder, query: str, path: str, *, hits_max: int, matcher: Matcher
-) -> dict[str, Any]:
-    """Lines that match, by path and line. `truncated` says that there may be more, `skipped` what is no text.
+) -> SearchAnswer:
+    """Return the lines that match.
 
     Errors: `ToolFailed` for an empty query, or a path that can't be used.
     """
     if not query or len(query) > QUERY_CHARS_MAX:
         raise ToolFailed("not a query", expected=f"1 to {QUERY_CHARS_MAX} characters")
-    hits: list[dict[str, Any]] = []
+    hits: list[LineHit] = []
     paths, truncated = _files(folder, path)
-    skipped: list[dict[str, str]] = []
+    skipped: list[SkippedFile] = []
     for name, text, note in _texts(folder, paths):
         if note:
-            skipped.append({"path": name, "reason": note})
+            skipped.append(SkippedFile(name, note))
         if text is None:
             truncated = True
             continue
         for line, shown, column in matcher(text, hits_max + 1 - len(hits)):
-            hit: dict[str, Any] = {"path": name, "line": line, "text": shown}
-            hits.append(hit if column == 1 else {**hit, "column": column})
+            hits.append(LineHit(path=name, line=line, text=shown, column=column))
         if len(hits) > hits_max:
-            return {"hits": hits[:hits_max], "truncated": True}
-    said = {"skipped": skipped[:SKIPPED_MAX]} if skipped else {}
-    return {"hits": hits, "truncated": truncated, **said}
+            return SearchAnswer(hits=hits[:hits_max], truncated=True)
+    return SearchAnswer(hits=hits, truncated=truncated, skipped=skipped[:SKIPPED_MAX] or msgspec.UNSET)
 
 
 def _files(folder: WorkspaceFolder, path: str) -> tuple[list[str], bool]:
@@ -117,7 +147,8 @@ class PatternMatcher:
     def __call__(self, text: str, hits_max: int) -> Hits:
         message = {"ask": "match", "pattern": self._pattern, "text": text, "hits_max": hits_max}
         try:
-            answer = self._child.ask(message, timeout_s=max(0.0, self._deadline - time.monotonic()))
+            left_s = max(0.0, self._deadline - time.monotonic())
+            answer = self._child.ask(message, answer=LineHits, timeout_s=left_s)
         except ChildStopped as stopped:
             if stopped.timed_out:
                 raise ToolFailed(
@@ -125,9 +156,9 @@ class PatternMatcher:
                     hint="Avoid nested repetition such as (a+)+, or search for plain text.",
                 ) from None
             raise ToolFailed("the pattern needs too much memory") from None
-        if "failed" in answer:
-            raise ToolFailed(answer["failed"], hint=answer["hint"])
-        return [(number, shown, column) for number, shown, column in answer["hits"]]
+        if isinstance(answer, HelperFailure):
+            raise ToolFailed(answer.message, hint=answer.hint)
+        return answer.hits
 
     def close(self) -> None:
         self._child.close()
@@ -148,10 +179,11 @@ def search_tool(folder: WorkspaceFolder) -> Tool[..., object]:
         characters, the text around each place is shown; `column` says where that begins."""
         refuse_placeholders(query)
         if not regex:
-            return search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))
+            found = search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))
+            return msgspec.to_builtins(found)
         matcher = PatternMatcher(query)
         try:
-            return search(folder, query, path, hits_max=max_hits, matcher=matcher)
+            return msgspec.to_builtins(search(folder, query, path, hits_max=max_hits, matcher=matcher))
         finally:
             matcher.close()
 

@@ -11,10 +11,20 @@ import weakref
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from artelier.child import Child, ChildStopped
+import msgspec
+
+from artelier.child import A, Child, ChildStopped, HelperFailure
 from artelier.confinement import Needs
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
+from artelier.tools.worker.answers import (
+    LoadAnswer,
+    QueryRows,
+    SkippedSource,
+    TablesAnswer,
+    TablesFound,
+    TableSource,
+)
 from artelier.tools.workspace.files import FileState, WorkspaceFolder, refuse_placeholders, walk
 
 FILES_MAX = 100
@@ -84,21 +94,21 @@ class WorkspaceTables:
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._state: tuple[FileState, ...] = ()
-        self._found: dict[str, Any] = {}
+        self._found = TablesFound(tables=[], skipped=[])
 
-    def describe(self) -> dict[str, Any]:
-        """`{tables, skipped}`. Errors: `ToolFailed`."""
+    def describe(self) -> TablesFound:
+        """Return what can be read, and what can't. Errors: `ToolFailed`."""
         with self._lock:
             self._load()
             return self._found
 
-    def query(self, sql: str, *, rows_max: int) -> dict[str, Any]:
+    def query(self, sql: str, *, rows_max: int) -> QueryRows:
         """The rows of a reading statement. Errors: `ToolFailed`."""
         with self._lock:
             child = self._load()
             message = {"ask": "query", "sql": sql, "rows_max": rows_max, "time_s": self._query_s}
             try:
-                answer = child.ask(message, timeout_s=self._query_s + GRACE_S)
+                answer = child.ask(message, answer=QueryRows, timeout_s=self._query_s + GRACE_S)
             except ChildStopped as stopped:
                 raise _stopped_error("the query", stopped, limit_s=self._query_s) from None
             return _result(answer)
@@ -112,34 +122,35 @@ class WorkspaceTables:
             if self._child is not None:
                 self._child.close()
             child, found = self._loaded(sources)
-        found["skipped"] = sorted([*skipped, *found["skipped"]], key=lambda item: item["source"])
-        self._child, self._state, self._found = child, states, found
+        left_out = sorted([*skipped, *found.skipped], key=lambda item: item.source)
+        self._child, self._state = child, states
+        self._found = TablesFound(tables=found.tables, skipped=left_out)
         return child
 
-    def _loaded(self, sources: list[dict[str, Any]]) -> tuple[Child, dict[str, Any]]:
+    def _loaded(self, sources: list[TableSource]) -> tuple[Child, TablesFound]:
         """Return a helper that holds every source but those that end it. Errors: `ToolFailed`."""
-        stopped: list[dict[str, str]] = []
+        stopped: list[SkippedSource] = []
         deadline = time.monotonic() + LOAD_S
         while True:
             needs = NEEDS._replace(files=(*NEEDS.files, *_beside(sources)))
-            child = Child(descriptors=[source["descriptor"] for source in sources], needs=needs)
-            skipped: list[dict[str, str]] = []
-            source: dict[str, Any] | None = None
+            child = Child(descriptors=[source.descriptor for source in sources], needs=needs)
+            skipped: list[SkippedSource] = []
+            source: TableSource | None = None
             try:
                 for source in sources:
                     left = deadline - time.monotonic()
                     message = {"ask": "load", "source": source}
-                    answer = child.ask(message, timeout_s=max(0.1, min(left, self._file_s)))
-                    skipped += _result(answer)["skipped"]
+                    time_s = max(0.1, min(left, self._file_s))
+                    skipped += _result(child.ask(message, answer=LoadAnswer, timeout_s=time_s)).skipped
                 source = None
-                answer = child.ask({"ask": "lock"}, timeout_s=LOAD_S)
-                return child, {**_result(answer), "skipped": [*skipped, *stopped]}
+                answer = _result(child.ask({"ask": "lock"}, answer=TablesAnswer, timeout_s=LOAD_S))
+                return child, TablesFound(tables=answer.tables, skipped=[*skipped, *stopped])
             except ChildStopped as ended:
                 error = _stopped_error("loading the tables", ended, limit_s=LOAD_S)
                 if source is None or len(stopped) >= STOPPED_MAX or time.monotonic() >= deadline:
                     raise error from None
                 reason = _stopped_error("reading it", ended, limit_s=self._file_s).message
-                stopped.append({"source": source["source"], "reason": reason})
+                stopped.append(SkippedSource(source.source, reason))
                 sources = [one for one in sources if one is not source]
             except ToolFailed:
                 child.close()
@@ -147,26 +158,26 @@ class WorkspaceTables:
 
     def _sources(
         self, opened: contextlib.ExitStack
-    ) -> tuple[list[dict[str, Any]], tuple[FileState, ...], list[dict[str, str]]]:
+    ) -> tuple[list[TableSource], tuple[FileState, ...], list[SkippedSource]]:
         """Open every table file: what the helper is told, the state, and what is left out."""
-        sources: list[dict[str, Any]] = []
+        sources: list[TableSource] = []
         states: list[FileState] = []
-        skipped: list[dict[str, str]] = []
+        skipped: list[SkippedSource] = []
         total = 0
         for path, kind in self._candidates():
             try:
                 descriptor, state = opened.enter_context(self._folder.file(path))
             except ToolFailed as failure:
-                skipped.append({"source": path, "reason": failure.message})
+                skipped.append(SkippedSource(path, failure.message))
                 continue
             reason = _over_bounds(state, count=len(sources), total=total)
             if reason is not None:
-                skipped.append({"source": path, "reason": reason})
+                skipped.append(SkippedSource(path, reason))
                 continue
             total += state.size_bytes
             states += [state, *self._pending(path, kind)]
             stem = posixpath.splitext(posixpath.basename(path))[0]
-            sources.append({"source": path, "stem": stem, "kind": kind, "descriptor": descriptor})
+            sources.append(TableSource(source=path, stem=stem, kind=kind, descriptor=descriptor))
         return sources, tuple(states), skipped
 
     def _pending(self, path: str, kind: str) -> list[FileState]:
@@ -189,12 +200,12 @@ class WorkspaceTables:
         return found
 
 
-def _beside(sources: list[dict[str, Any]]) -> Iterator[str]:
+def _beside(sources: list[TableSource]) -> Iterator[str]:
     """Yield the files in which SQLite keeps changes that are not in the database itself yet."""
     for source in sources:
-        if source["kind"] == "sqlite":
+        if source.kind == "sqlite":
             with contextlib.suppress(OSError):  # no such folder on this system
-                path = os.readlink(f"/proc/self/fd/{source['descriptor']}")
+                path = os.readlink(f"/proc/self/fd/{source.descriptor}")
                 yield from (f"{path}-wal", f"{path}-shm")
 
 
@@ -214,9 +225,9 @@ def _stopped_error(what: str, stopped: ChildStopped, *, limit_s: float) -> ToolF
     return ToolFailed(f"{what} ended the helper process, probably for its memory")
 
 
-def _result(answer: dict[str, Any]) -> dict[str, Any]:
-    if "failed" in answer:
-        raise ToolFailed(answer["failed"], hint=answer["hint"])
+def _result(answer: A | HelperFailure) -> A:
+    if isinstance(answer, HelperFailure):
+        raise ToolFailed(answer.message, hint=answer.hint)
     return answer
 
 
@@ -232,7 +243,7 @@ def table_tools(folder: WorkspaceFolder) -> list[Tool[..., object]]:
         says how values are written, or what could not be told. What could not be read is listed with the
         reason.
         """
-        return tables.describe()
+        return msgspec.to_builtins(tables.describe())
 
     @tool(side_effect=False, timeout_s=LOAD_S + QUERY_S + 30)
     def query_sql(
@@ -241,6 +252,6 @@ def table_tools(folder: WorkspaceFolder) -> list[Tool[..., object]]:
         """Run one read-only SQL query (DuckDB dialect) over the tables of describe_tables. Rows have no
         order without ORDER BY."""
         refuse_placeholders(sql)
-        return tables.query(sql, rows_max=max_rows)
+        return msgspec.to_builtins(tables.query(sql, rows_max=max_rows))
 
     return [describe_tables, query_sql]

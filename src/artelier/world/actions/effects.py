@@ -353,7 +353,7 @@ async def invoke(step: ActionStep, action: Invoke) -> None:
 async def search(step: ActionStep, action: Search) -> None:
     """Find artifacts that the agent may read, newest first; the list is its next result."""
     found = await find(step, text=action.text, kind=action.kind, owner=action.owner, limit=action.limit)
-    await step.apply(ActionTaken(act=step.act(result=step.keep(found))))
+    await step.apply(ActionTaken(act=step.act(result=step.keep(msgspec.to_builtins(found)))))
 
 
 # --------------------------------------------------------------------------- money

@@ -11,6 +11,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from artelier.artifacts.kinds import code_of, program_of
 from artelier.context import Section, Source, fence
 from artelier.context.builder import shipped_text
@@ -36,6 +38,7 @@ from artelier.world.mind_artifacts.prompt import INLINE, TEXT_BYTES_MAX
 from artelier.world.mind_artifacts.template import as_text
 from artelier.world.mind_artifacts.transition import VALUE_BYTES_MAX
 from artelier.world.mind_artifacts.workflow import StepPrompt
+from artelier.world.queries.market import OfferFact
 from artelier.world.tick.agent_facts import NEWS_FROM
 
 # --------------------------------------------------------------------------- shipped texts
@@ -218,14 +221,19 @@ def now_section(values: Mapping[str, object], missing: Sequence[str]) -> Section
 
 
 def news_sections(
-    result: str, inbox: Sequence[Mapping[str, Any]], offers: Sequence[Mapping[str, Any]]
+    result: str, inbox: Sequence[Mapping[str, Any]], offers: Sequence[OfferFact]
 ) -> list[Section]:
     """Return what came of the last action, what others said, what is for sale: words and names of others."""
     made: list[Section] = []
     for tag, heading, text, priority in (
         ("result", "Result of your last action", result, 60),
         ("messages", "Messages", data(_newest(inbox), source="messages", limit_bytes=_NEWS), 65),
-        ("offers", "Open offers", data(_lines(offers), source="offers", limit_bytes=_NEWS), 40),
+        (
+            "offers",
+            "Open offers",
+            data(_lines(msgspec.to_builtins(offers)), source="offers", limit_bytes=_NEWS),
+            40,
+        ),
     ):
         if text and text != "none":
             made.append(

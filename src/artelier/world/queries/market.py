@@ -50,6 +50,41 @@ class OpenOffer(NamedTuple):
     is_open: bool = True
 
 
+class OfferPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be seen before buying, as it is stored with an offer."""
+
+    title: str = ""
+    """The owner's words, as is the summary."""
+    summary: str = ""
+    kind: str = ""
+    version: int = 0
+    access: str = ""
+    """The policy's name; empty for none."""
+    size_bytes: int = 0
+    users: int = 0
+    """Others that have used it."""
+    uses: int = 0
+
+
+class OfferFact(msgspec.Struct, frozen=True, kw_only=True):
+    """An open offer as facts and prompts of agents have it; fields are in the order of a prompt."""
+
+    offer: str
+    artifact: str
+    kind: str
+    seller: str
+    price: int
+    """In scrip."""
+    sells: str
+    to: str
+    """The only one who may accept it; empty for all."""
+    royalty_percent: int
+    title: str
+    summary: str
+    users: int
+    access: str
+
+
 class ShownOffer(NamedTuple):
     """An open offer as agents are shown it."""
 
@@ -64,10 +99,6 @@ class ShownOffer(NamedTuple):
     preview: str | None
     """A reference to JSON."""
     n: int
-
-    def terms(self) -> dict[str, str | int]:
-        """Return what an agent's facts say of the offer beside its preview."""
-        return dict(zip(self._fields[:8], self[:8], strict=True))
 
 
 _OFFER = (

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from artelier.artifacts import Stage, StoreStage, Working
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.queries import Standing
@@ -207,24 +209,37 @@ async def whole(
     mark = Erased.mark
     if gone is not None:
         mark = await missing_mark(store_of(stage), stage.tenant, blob_name(gone))
-    told = [entry_as_read(entry, found, mark=mark) for entry in entries]
-    if not has_vectors:
-        for one in told:
-            del one["embedding"]
-    return {**said, "entries": told}
+    told = [_entry_as_read(entry, found, mark=mark, has_vectors=has_vectors) for entry in entries]
+    return {**said, "entries": msgspec.to_builtins(told)}
 
 
-def entry_as_read(entry: StoreEntry, found: Mapping[str, bytes], *, mark: str) -> dict[str, Any]:
+class EntryRead(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a memory store as it is read."""
+
+    id: str
+    tick: int
+    text: str
+    tags: list[str]
+    importance: float
+    """From 0 to 1."""
+    embedding: list[float] | msgspec.UnsetType = msgspec.UNSET
+    """Empty for one that is gone; unset for those who read in words."""
+
+
+def _entry_as_read(
+    entry: StoreEntry, found: Mapping[str, bytes], *, mark: str, has_vectors: bool
+) -> EntryRead:
     """An entry as it is read; `mark` stands for a text that is gone."""
-    vector = found.get(entry.vector)
-    return {
-        "id": entry.id,
-        "tick": entry.tick,
-        "text": text_of(entry, found) or mark,
-        "tags": tags_of(entry, found),
-        "importance": entry.importance / MILLION,
-        "embedding": [] if vector is None else as_numbers(from_bytes(vector)),
-    }
+    vector = found.get(entry.vector) if has_vectors else None
+    numbers = [] if vector is None else as_numbers(from_bytes(vector))
+    return EntryRead(
+        id=entry.id,
+        tick=entry.tick,
+        text=text_of(entry, found) or mark,
+        tags=tags_of(entry, found),
+        importance=entry.importance / MILLION,
+        embedding=numbers if has_vectors else msgspec.UNSET,
+    )
 
 
 def text_of(entry: StoreEntry, found: Mapping[str, bytes]) -> str:

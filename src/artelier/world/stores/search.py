@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from artelier.artifacts import Stage, Working
 from artelier.artifacts.content import canonical_json
@@ -265,25 +267,38 @@ async def search_entries(working: Working, standing: Standing, query: str, *, li
     return shelf.search(query, vector, pending=pending, removed=changes.removed, limit=limit)
 
 
-def hits_as_json(found: list[Scored]) -> list[dict[str, Any]]:
-    """Hits as JSON: `{entry_id, text, tick, tags, importance, score}`; as many of the best as fit."""
-    results: list[dict[str, Any]] = []
+class StoreHit(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that a search has found."""
+
+    entry_id: str
+    text: str
+    tick: int
+    tags: list[str]
+    importance: float
+    """From 0 to 1."""
+    score: float
+    """As of `Scored`."""
+
+
+def fit_hits(found: list[Scored]) -> list[StoreHit]:
+    """Return as many of the best as fit into an answer."""
+    results: list[StoreHit] = []
     size = 0
     for one in found:
-        result = _hit_as_json(one.card, one.score)
-        size += len(canonical_json(result)) + 1
+        result = _hit_of(one.card, one.score)
+        size += len(canonical_json(msgspec.to_builtins(result))) + 1
         if size > RESULT_BYTES_MAX:
             break
         results.append(result)
     return results
 
 
-def _hit_as_json(card: StoreEntryCard, score: float) -> dict[str, Any]:
-    return {
-        "entry_id": card.id,
-        "text": card.text,
-        "tick": card.tick,
-        "tags": list(card.tags),
-        "importance": card.importance,
-        "score": score,
-    }
+def _hit_of(card: StoreEntryCard, score: float) -> StoreHit:
+    return StoreHit(
+        entry_id=card.id,
+        text=card.text,
+        tick=card.tick,
+        tags=list(card.tags),
+        importance=card.importance,
+        score=score,
+    )

@@ -22,9 +22,9 @@ from artelier.errors import CorruptStore, InvalidRequest, LimitReached, NotFound
 from artelier.ledger import Posting
 from artelier.money import SCRIP
 from artelier.world.agent import WorldAgentRow
-from artelier.world.queries.market import bytes_for_sale, sale_seller, shown_offers
+from artelier.world.queries.market import OfferFact, bytes_for_sale, sale_seller, shown_offers
 from artelier.world.queries.worlds import inbox_of, usage_after
-from artelier.world.tick.tick_context import Scene, read_preview
+from artelier.world.tick.tick_context import Scene, offer_fact
 from artelier.world.tick.world_state import ESCROW, stored_changes
 
 OFFERS_SHOWN = 20
@@ -50,7 +50,7 @@ class Sight:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self._offers: dict[str, list[dict[str, Any]]] = {}
+        self._offers: dict[str, list[OfferFact]] = {}
         """By the only one who may accept them; empty for all."""
         self._places: dict[str, int] = {}
         self._inbox: dict[str, list[dict[str, Any]]] = {}
@@ -68,7 +68,7 @@ class Sight:
         )
         await scene.stage.preload_contents(row.preview for row in rows)
         for row in rows:
-            fact = row.terms() | await read_preview(scene.stage, row.preview)
+            fact = await offer_fact(scene.stage, row, kind=row.kind)
             sight._offers.setdefault(row.to, []).append(fact)
             sight._places[row.offer] = row.n
         scene.stage.forget_contents()
@@ -80,29 +80,28 @@ class Sight:
             sight._inbox.setdefault(agent, []).append({"from": sender, "text": text})
         return sight
 
-    def offers(self, agent: str) -> list[dict[str, Any]]:
+    def offers(self, agent: str) -> list[OfferFact]:
         """Open offers that an agent may accept or has made to all, newest first; few of each seller."""
         scene = self.scene
         made, closed = scene.changed.made, scene.changed.closed
-        seen: list[dict[str, Any]] = []
+        seen: list[OfferFact] = []
         sold_by: dict[str, int] = {}
         for offer in chain(islice(reversed(made.values()), OFFERS_LOOKED_AT), self._before(agent)):
             if len(seen) == OFFERS_SHOWN:
                 break
-            seller = offer["seller"]
-            if offer["offer"] in closed or offer["to"] not in ("", agent):
+            if offer.offer in closed or offer.to not in ("", agent):
                 continue
-            if sold_by.get(seller, 0) < OFFERS_OF_ONE and scene.sees(agent, seller):
-                sold_by[seller] = sold_by.get(seller, 0) + 1
+            if sold_by.get(offer.seller, 0) < OFFERS_OF_ONE and scene.sees(agent, offer.seller):
+                sold_by[offer.seller] = sold_by.get(offer.seller, 0) + 1
                 seen.append(offer)
         return seen
 
-    def _before(self, agent: str) -> Iterable[dict[str, Any]]:
+    def _before(self, agent: str) -> Iterable[OfferFact]:
         """Offers of earlier ticks to all and to one agent, the newest first."""
         to_all, to_one = self._offers.get("", ()), self._offers.get(agent)
         if not to_one:
             return to_all
-        return merge(to_all, to_one, key=lambda one: self._places[one["offer"]], reverse=True)
+        return merge(to_all, to_one, key=lambda one: self._places[one.offer], reverse=True)
 
     def inbox(self, agent: str) -> list[dict[str, Any]]:
         """Return what happened to an agent, or to all, in the tick before; then what others have sent to it.
@@ -147,7 +146,7 @@ class Sight:
             "current_state": row.state,
             "ticks_in_state": row.ticks_in_state,
             "failure_count": row.failures,
-            "offers": self.offers(agent),
+            "offers": msgspec.to_builtins(self.offers(agent)),
             "inbox": self.inbox(agent),
             "seed": self.seed(agent),
         }

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +44,7 @@ from artelier.world.actions import Action, Rejected
 from artelier.world.agent import WorldAgentRow
 from artelier.world.config import WorldConfig
 from artelier.world.events import OfferAccepted, OfferCancelled, OfferMade
+from artelier.world.queries.market import OfferFact, OfferPreview, ShownOffer
 from artelier.world.tick.world_state import ESCROW, PaidSteps, WorldStage
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Changed:
         """Of artifacts that were changed: who owns them now; empty for deleted ones."""
         self._gained: dict[str, set[str]] = {}
         self._lost: dict[str, set[str]] = {}
-        self.made: dict[str, dict[str, Any]] = {}
+        self.made: dict[str, OfferFact] = {}
         """Offers of this tick that are open, as facts, in their order."""
         self.closed: set[str] = set()
         """Offers of earlier ticks that are not open any more."""
@@ -149,35 +150,32 @@ class Changed:
                 if owner:
                     sides.setdefault(owner, set()).add(id)
 
-    async def _fact(self, made: OfferMade) -> dict[str, Any]:
+    async def _fact(self, made: OfferMade) -> OfferFact:
         standing = await self._working.standing(made.artifact)
-        return {
-            "offer": made.offer,
-            "artifact": made.artifact,
-            "kind": standing.kind if standing is not None else "",
-            "seller": made.seller,
-            "price": made.price,
-            "sells": made.sells,
-            "to": made.to,
-            "royalty_percent": made.royalty_percent,
-        } | await read_preview(self._working, made.preview)
+        kind = standing.kind if standing is not None else ""
+        return await offer_fact(self._working, made, kind=kind)
 
 
-async def read_preview(stage: Stage, ref: str | None) -> dict[str, Any]:
-    """Return what a preview tells before buying, `{title, summary, users, access}`; nothing if it cannot be
-    read.
-    """
-    told: dict[str, Any] = {}
-    if ref is not None:
+async def offer_fact(stage: Stage, made: OfferMade | ShownOffer, *, kind: str) -> OfferFact:
+    """Return what agents are told of an offer; a preview that cannot be read says nothing."""
+    told = OfferPreview()
+    if made.preview is not None:
         with suppress(NotFound, CorruptStore, InvalidRequest, msgspec.DecodeError):
-            read: Any = msgspec.json.decode(await stage.blob(ref))
-            told = cast("dict[str, Any]", read) if isinstance(read, dict) else told
-    return {
-        "title": told.get("title", ""),
-        "summary": told.get("summary", ""),
-        "users": told.get("users", 0),
-        "access": told.get("access", ""),
-    }
+            told = msgspec.json.decode(await stage.blob(made.preview), type=OfferPreview)
+    return OfferFact(
+        offer=made.offer,
+        artifact=made.artifact,
+        kind=kind,
+        seller=made.seller,
+        price=made.price,
+        sells=made.sells,
+        to=made.to,
+        royalty_percent=made.royalty_percent,
+        title=told.title,
+        summary=told.summary,
+        users=told.users,
+        access=told.access,
+    )
 
 
 # --------------------------------------------------------------------------- tick context
