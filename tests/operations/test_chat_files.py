@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from artelier.chat.foreign_files import TakenChat, parse_chat
+import pytest
+
+from artelier.chat.foreign_files import ForeignTurn, TakenChat, parse_chat
 
 
 def message(name: str, text: str, **more: Any) -> dict[str, Any]:
@@ -80,3 +82,11 @@ def test_whatever_is_not_taken_over_is_named_once() -> None:
         "left out of chat_metadata: scenario, variables",
         "left out: other wordings of 1 messages of the person",
     )
+
+
+def test_a_turn_of_a_file_is_still_read_by_name() -> None:
+    turn = ForeignTurn(user="Hi", variants=("Hello",))
+    with pytest.warns(DeprecationWarning, match="turn.user"):
+        assert turn["user"] == "Hi"
+    with pytest.raises(KeyError):
+        turn["nodes"]

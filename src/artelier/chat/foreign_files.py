@@ -11,6 +11,7 @@ variants, and nothing of what Artelier adds to them: the whole chat, with its ru
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -288,6 +289,13 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise InvalidRequest("a turn needs words or replies", got="neither")
         for text in (self.user or "", *self.variants, self.persona, self.speaker, *self.reasoning):
             checked_text(text, what="text of a turn")
+
+    def __getitem__(self, name: str) -> object:
+        """Return a field by name, as when files gave dicts. Deprecated."""
+        if name not in self.__struct_fields__:
+            raise KeyError(name)
+        warnings.warn(f'turn["{name}"] of a file is now turn.{name}', DeprecationWarning, stacklevel=2)
+        return getattr(self, name)
 
     @property
     def nodes(self) -> int:
