@@ -47,7 +47,7 @@ PAGES_MAX = 1_000
 
 
 class PdfText(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model without PDF input is sent of a PDF."""
+    """The text of a PDF, as a model without PDF input is sent it."""
 
     pages: int
     text: str

@@ -48,7 +48,7 @@ class SeenTool(Struct, frozen=True, kw_only=True):
 
 
 class UnitsLeft(Struct, frozen=True, kw_only=True):
-    """What is left under the caps of a run."""
+    """The rest under the caps of a run."""
 
     unit: str
     """usd, tokens or steps."""

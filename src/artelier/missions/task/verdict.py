@@ -21,7 +21,7 @@ class OutputFault(Struct, frozen=True, kw_only=True):
 
 
 class AnsweredFinding(OutputFault, frozen=True, kw_only=True):
-    """What a rule about words has found, with the evaluator's answer."""
+    """A finding of a rule about words, with the evaluator's answer."""
 
     is_fault: bool | None = None
     """None if the evaluator passed over it."""
@@ -29,7 +29,7 @@ class AnsweredFinding(OutputFault, frozen=True, kw_only=True):
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    """What came of a check that the definition of a task has."""
+    """The outcome of a check that the definition of a task has."""
 
     kind: str
     passed: bool
@@ -38,14 +38,14 @@ class CheckResult(Struct, frozen=True, kw_only=True):
 
 
 class CriterionQuote(Struct, frozen=True, kw_only=True):
-    """Where an output meets a criterion."""
+    """The place where an output meets a criterion."""
 
     ref: str
     quote: str
 
 
 class JudgedCriterion(Struct, frozen=True, kw_only=True):
-    """What the evaluator says of one criterion."""
+    """The evaluator's word on one criterion."""
 
     criterion: str
     met: bool
@@ -55,7 +55,7 @@ class JudgedCriterion(Struct, frozen=True, kw_only=True):
 
 
 class RuleFindings(Struct, frozen=True, kw_only=True):
-    """What rules have found, before anybody is asked."""
+    """The findings of rules, before anybody is asked."""
 
     faults: tuple[OutputFault, ...] = ()
     checks: tuple[CheckResult, ...] = ()

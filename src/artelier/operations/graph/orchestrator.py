@@ -552,7 +552,7 @@ class _ConditionSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ConditionsSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person needs to know of an operation that was not started."""
+    """The facts that a person needs of an operation that was not started."""
 
     depends_on: dict[str, str]
     """Status by operation."""

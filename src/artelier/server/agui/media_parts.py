@@ -23,7 +23,7 @@ MediaPart = agui.ImagePart | agui.AudioPart | agui.VideoPart | agui.DocumentPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResultMedia:
+class AnswerMedia:
     """The media of a tool's result."""
 
     shown: tuple[MediaFacts, ...] = ()
@@ -46,7 +46,7 @@ def medium_of_part(part: MediaPart, *, param: str) -> AttachmentAsk | InlineMedi
     )
 
 
-async def read_result_media(desk: TenantKernel, actor: str, parts: Sequence[MediaPart]) -> ResultMedia:
+async def read_result_media(desk: TenantKernel, actor: str, parts: Sequence[MediaPart]) -> AnswerMedia:
     """Return the media of a result, within the bounds of attachments.
 
     Errors: `NotFound`, `AccessDenied` of an artifact.
@@ -64,4 +64,4 @@ async def read_result_media(desk: TenantKernel, actor: str, parts: Sequence[Medi
         elif found is not None:
             [content] = found
             notes.append(await shown.add(len(content), partial(bytes, content)))
-    return ResultMedia(shown=tuple(shown.facts), notes=tuple(notes))
+    return AnswerMedia(shown=tuple(shown.facts), notes=tuple(notes))

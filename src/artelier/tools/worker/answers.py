@@ -1,4 +1,4 @@
-"""What the helper process of the workspace tools is told, and what it answers."""
+"""The requests to the helper process of the workspace tools, and its answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SkippedSource(Struct, frozen=True):
 
 
 class LoadAnswer(Struct, frozen=True, kw_only=True):
-    """What could not be loaded of a source."""
+    """The part of a source that could not be loaded."""
 
     skipped: list[SkippedSource]
 

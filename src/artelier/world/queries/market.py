@@ -51,7 +51,7 @@ class OpenOffer(NamedTuple):
 
 
 class OfferPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be seen before buying, as it is stored with an offer."""
+    """The facts that may be seen before buying, as they are stored with an offer."""
 
     title: str = ""
     """The owner's words, as is the summary."""
