@@ -109,8 +109,6 @@ class RunCore(ToolBounds):
         actions: RunActions,
     ) -> None:
         super().__init__(services.policy)
-        self.itself: RunCore = weakref.proxy(self)
-        """For what this run holds: in a cycle, it would be left to the collector, which stops everybody."""
         self._actions = actions
         self.services = services
         self.store = services.store
@@ -165,6 +163,11 @@ class RunCore(ToolBounds):
         self._prepare_calls()
         self._look()
         self._hear()
+
+    @property
+    def itself(self) -> RunCore:
+        """For what this run holds: in a cycle, it would be left to the collector, which stops everybody."""
+        return weakref.proxy(self)
 
     def _prepare_calls(self) -> None:
         """Set the fields for calls of models and tools that are at work."""

@@ -419,14 +419,13 @@ class Delivery:
             self._quiet_ticks = REACTION_TICKS
 
     def _quiet_tick(self) -> None:
-        is_quiet = not (self._ticks or self._timers) and all(map(self._is_parked, self.steps.values()))
-        if self.is_closing or not is_quiet:
+        if self._ticks or self._timers or not all(map(self._is_parked, self.steps.values())):
             self._quiet_ticks = 0  # the end of what is at work begins anew
             return
         self._quiet_ticks -= 1
         if self._quiet_ticks:
-            self.core.loop.call_soon(self._quiet_tick)
-        elif self._parked and self.core.suspended is None:
+            asyncio.get_running_loop().call_soon(self._quiet_tick)
+        elif self._parked and not self.is_closing and self.core.suspended is None:
             error = next(iter(self._parked.values()))
             self.core.suspend(error.status, error.reason, run_id=error.run_id)
             self._announce()
