@@ -85,7 +85,7 @@ class Dispatch:
         self._name = name
         self._names_threads = False
         self.left_by: asyncio.CancelledError | None = None
-        """What has cut it off in a question that it asked a person."""
+        """The cancellation that cut it off in a question to a person."""
 
     async def follow(self, work: Awaitable[T]) -> T:
         """Return what the call returns, and note how it ended. Errors: those of the call."""

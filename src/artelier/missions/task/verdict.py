@@ -17,7 +17,7 @@ class OutputFault(Struct, frozen=True, kw_only=True):
     """Such as `placeholder`; a stable code."""
     ref: str
     found: tuple[str, ...] = ()
-    """Where it breaks it, verbatim and cut."""
+    """The passages that break it, verbatim and cut."""
 
 
 class AnsweredFinding(OutputFault, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class JudgedCriterion(Struct, frozen=True, kw_only=True):
     met: bool
     evidence: tuple[CriterionQuote, ...] = ()
     missing: str = ""
-    """What is not there, if it is not met."""
+    """The missing part, if it is not met."""
 
 
 class RuleFindings(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class RuleFindings(Struct, frozen=True, kw_only=True):
     checks: tuple[CheckResult, ...] = ()
     """Of those that need no tool; empty beside faults."""
     advice: tuple[OutputFault, ...] | UnsetType = UNSET
-    """What rules about words have found. A run with hard rules records none, as it never did."""
+    """The findings of rules about words. A run with hard rules records none, as it never did."""
 
 
 class StoredVerdict(Struct, frozen=True, kw_only=True):

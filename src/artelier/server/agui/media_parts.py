@@ -28,7 +28,7 @@ class AnswerMedia:
 
     shown: tuple[MediaFacts, ...] = ()
     notes: tuple[str, ...] = ()
-    """What became of each part, for the model."""
+    """A note on each part, for the model."""
 
 
 def medium_of_part(part: MediaPart, *, param: str) -> AttachmentAsk | InlineMedium:
