@@ -81,18 +81,20 @@ def test_an_id_is_one_goal_at_all_servers_of_a_store(tmp_path: Path) -> None:
 
 def test_of_two_goals_under_one_id_at_two_servers_at_once_one_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        model = Team(*[LINE] * 5).model
+        plans = [Held(LINE) for _ in range(5)]  # a plan that is there is answered with 200
+        model = Team(*plans).model
         async with (
             serving(tmp_path, model=model, has_worker=False) as one,
             serving(tmp_path, model=model, has_worker=False) as two,
         ):
-            for n in range(5):
+            for n, plan in enumerate(plans):
                 asked = {"model": "m", "mission_id": f"m{n}"}
                 answers = await asyncio.gather(
                     one.ada.post("/god-mode/plan", json={**asked, "goal": GOAL}),
                     two.ada.post("/god-mode/plan", json={**asked, "goal": "Paint the house."}),
                 )
                 assert sorted(answer.status_code for answer in answers) == [202, 409]
+                plan.go.set()
 
     play(scenario())
 
@@ -101,12 +103,13 @@ def test_of_two_budgets_under_one_id_at_two_servers_at_once_none_is_lost(tmp_pat
     """Both were told 202, and the mission had the first one's cap, or none at all."""
 
     async def scenario() -> None:
-        model = Team(*[LINE] * 5).model
+        plans = [Held(LINE) for _ in range(5)]  # a plan that is there is answered with 200
+        model = Team(*plans).model
         async with (
             serving(tmp_path, model=model, has_worker=False) as one,
             serving(tmp_path, model=model, has_worker=False) as two,
         ):
-            for n in range(5):
+            for n, plan in enumerate(plans):
                 asked = {"model": "m", "mission_id": f"m{n}", "goal": GOAL}
                 free, capped = await asyncio.gather(
                     one.ada.post("/god-mode/plan", json=asked),
@@ -117,6 +120,7 @@ def test_of_two_budgets_under_one_id_at_two_servers_at_once_none_is_lost(tmp_pat
                 assert (capped.status_code, budget) in ((202, 10_000), (409, None))
                 if budget is None:
                     assert "other limits" in refused(capped, 409, "conflict")["message"]
+                plan.go.set()
 
     play(scenario())
 
