@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
+from base64 import b64decode
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier import Kernel
+from artelier.content_thread import run_in_content_thread
 from artelier.kernel import Policy
 from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
 from artelier.pii.search_processes import INLINE_CHARS_MAX
@@ -245,3 +248,43 @@ def test_no_part_of_a_value_is_left_where_long_words_are_cut(at: int) -> None:
             "nedl"
         )
         assert len(shown) < 2 * END_CHARS + 100
+
+
+def test_large_content_is_read_by_one_thread_however_much_comes_at_once() -> None:
+    """Five threads that computed made the event loop wait for five turns, 400 ms for a request of others."""
+    at_work, seen = set[int](), list[int]()
+
+    def read(number: int) -> int:
+        at_work.add(number)
+        time.sleep(0.01)
+        seen.append(len(at_work))
+        at_work.discard(number)
+        return number
+
+    async def main() -> None:
+        found = await asyncio.gather(*(run_in_content_thread(read, number) for number in range(8)))
+        assert found == list(range(8)) and seen == [1] * 8
+        with pytest.raises(ValueError, match="base64"):
+            await run_in_content_thread(b64decode, "a", validate=True)
+
+    asyncio.run(main())
+
+
+def test_what_has_not_begun_is_not_read_for_a_client_that_has_gone() -> None:
+    began, go = list[int](), threading.Event()
+
+    def read(number: int) -> None:
+        began.append(number)
+        go.wait(60)
+
+    async def main() -> None:
+        asked = [asyncio.create_task(run_in_content_thread(read, number)) for number in range(3)]
+        while not began:
+            await asyncio.sleep(0.001)
+        asked[1].cancel()
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert began == [0, 2]
+
+    asyncio.run(main())

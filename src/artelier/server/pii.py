@@ -7,7 +7,6 @@ and so do files that are exported.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
@@ -19,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
+from artelier.content_thread import run_in_content_thread
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
 from artelier.log.blobs import LARGE_BYTES
@@ -76,7 +76,7 @@ async def escape_request(request: Request, desk: TenantKernel) -> Request:
         return request
     disarm = disarmer(desk)
     if len(body) > LARGE_BYTES:
-        changed = await asyncio.to_thread(_escape_body, body, disarm)
+        changed = await run_in_content_thread(_escape_body, body, disarm)
     else:
         changed = _escape_body(body, disarm)
     if changed is None:

@@ -21,6 +21,7 @@ import msgspec
 
 from artelier.app import Kernel, TenantKernel, read_stream
 from artelier.artifacts.media.inspection import KeptMedium, decode_base64, inspect_medium, keep_medium
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
 from artelier.ids import OPERATOR, check_run_id
 from artelier.kernel import ModelResult
@@ -104,8 +105,8 @@ async def place_of(
 
 
 async def beside_loop(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
-    """Return what `read` makes of a body; for a large one in a thread, so that nobody else waits for it."""
-    return read(body) if len(body) <= BESIDE_BYTES else await asyncio.to_thread(read, body)
+    """Return what `read` makes of a body; a large one is read beside the event loop: nobody else waits."""
+    return read(body) if len(body) <= BESIDE_BYTES else await run_in_content_thread(read, body)
 
 
 def _sorted_members(body: bytes) -> bytes:
@@ -238,7 +239,7 @@ async def keep_inline(desk: TenantKernel, inline: InlineMedium) -> KeptMedium:
 async def inline_bytes(inline: InlineMedium) -> bytes:
     """Return the content of a medium of a request. Errors: `InvalidRequest` for what is no base64."""
     try:
-        return await asyncio.to_thread(decode_base64, inline.encoded)
+        return await run_in_content_thread(decode_base64, inline.encoded)
     except ValueError:
         raise refuse(inline.param, "this is no base64", expected="data:image/png;base64,...") from None
 

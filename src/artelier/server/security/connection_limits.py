@@ -8,15 +8,18 @@ import logging
 import resource
 import socket
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest, TooManyAtOnce
 from artelier.server.errors import TooLarge, wire_of
 from artelier.server.security.login_sessions import place_of
+
+LookT = TypeVar("LookT")
 
 ITEMS_MAX = 50_000
 """Elements, fields and brackets of one body (a guess: a tenth of what a megabyte can hold). A text counts as
@@ -24,21 +27,14 @@ one item, however long it is."""
 
 
 PIECE_BYTES = 1 << 20
-"""Of a large body that are looked at before everybody else in the event loop has a turn."""
+"""Of a large body that are looked at before other threads have a turn."""
 
 
 async def check_items(body: bytes) -> None:
     """Refuse a body that makes too many items. Errors: `TooLarge`. Cost: O(length), in a few calls of C."""
     if len(body) <= ITEMS_MAX:
         return
-    count, has_zeros = 0, False
-    async for piece in _pieces(body):
-        count += _items_in(piece)
-        has_zeros = has_zeros or b"\0" in piece
-    # In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
-    # these all counts. What is no JSON is counted up to where parsers stop.
-    if count > ITEMS_MAX and not has_zeros:
-        count = await _count_outside_of_texts(body)
+    count = await _look(_count_items, body)
     if count > ITEMS_MAX:
         raise TooLarge(
             "the body has too many items",
@@ -50,31 +46,47 @@ async def check_items(body: bytes) -> None:
 
 async def may_hold_placeholders(body: bytes) -> bool:
     """Return whether texts of a body may have the sign that placeholders begin with, written in any way."""
-    async for piece in _pieces(body, overlap=_ESCAPE_BYTES):
-        if b"<" in piece or b"\\u003c" in piece.replace(b"\0", b"").lower():
-            return True
-    return False
+    return await _look(_has_sign, body)
+
+
+async def _look(read: Callable[[bytes], LookT], body: bytes) -> LookT:
+    return read(body) if len(body) <= PIECE_BYTES else await run_in_content_thread(read, body)
+
+
+def _has_sign(body: bytes) -> bool:
+    return any(
+        b"<" in piece or b"\\u003c" in piece.replace(b"\0", b"").lower()
+        for piece in _pieces(body, overlap=_ESCAPE_BYTES)
+    )
 
 
 _ESCAPE_BYTES = 6 * 4
 """The length of an escaped sign in UTF-32."""
 
 
-async def _pieces(body: bytes, overlap: int = 0) -> AsyncIterator[bytes]:
+def _pieces(body: bytes, overlap: int = 0) -> Iterator[bytes]:
     for begin in range(0, len(body), PIECE_BYTES):
-        if begin:
-            await asyncio.sleep(0)
         yield body[max(begin - overlap, 0) : begin + PIECE_BYTES]
+
+
+def _count_items(body: bytes) -> int:
+    count, has_zeros = 0, False
+    for piece in _pieces(body):
+        count += _items_in(piece)
+        has_zeros = has_zeros or b"\0" in piece
+    # In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
+    # these all counts. What is no JSON is counted up to where parsers stop.
+    return _count_outside_of_texts(body) if count > ITEMS_MAX and not has_zeros else count
 
 
 def _items_in(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-async def _count_outside_of_texts(body: bytes) -> int:
+def _count_outside_of_texts(body: bytes) -> int:
     """Return the items of JSON that stand outside of quotes."""
     count, is_inside, rest = 0, False, b""
-    async for piece in _pieces(body):
+    for piece in _pieces(body):
         piece, rest = rest + piece, b""
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # an escape that goes on in the next piece
             piece, rest = piece[:-1], piece[-1:]
