@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,15 @@ The loop never waits, so that what a phase takes is CPU; seconds of a wall clock
 
 DESK_S = 2.0
 """How often people look."""
+
+
+@cache
+def _is_frozen_by_others() -> bool:
+    """Return whether this process keeps objects out of looks for garbage by itself, as a session of tests does.
+
+    Counting them walks through all: 0.1 s for each simulation among the millions of a session.
+    """
+    return gc.get_freeze_count() > 0
 
 
 class Simulation:
@@ -121,7 +131,7 @@ class Simulation:
         loop.set_exception_handler(self._unheard)
         # Only what is made from here on is looked through at the end. What the process has frozen itself (a
         # test session: millions of objects) stays so: else each later look goes through all of it.
-        is_frozen = gc.get_freeze_count() > 0
+        is_frozen = _is_frozen_by_others()
         gc.freeze()
         desk = self.open("desk")
         budget = None if not self.faults else self.plan.rng.choice((None, "0.02", "0.2"))
