@@ -47,7 +47,7 @@ DESK_S = 2.0
 
 @cache
 def _is_frozen_by_others() -> bool:
-    """Return whether this process keeps objects out of looks for garbage by itself, as a session of tests does.
+    """Return whether this process keeps objects out of looks for garbage, as a session of tests does.
 
     Counting them walks through all: 0.1 s for each simulation among the millions of a session.
     """
