@@ -46,7 +46,7 @@ from artelier.testing import ScriptedMediaModel, ScriptedModel, tool_call
 from artelier.tokens.estimate import IMAGES
 from artelier.tools import tool
 from tests.media.samples import painter, png
-from tests.server.house import House, on_a_port, until
+from tests.server.house import House, nobody, on_a_port, until
 
 S = TaskState
 MODEL = "scripted:one"
@@ -64,7 +64,7 @@ class Served:
     def __init__(self, house: House, address: str, token: str) -> None:
         self.house, self.address, self.token = house, address, token
         self.http = httpx.AsyncClient(
-            base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60
+            base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=60, verify=False
         )
 
     async def client(self, *, streaming: bool = True) -> Client:
@@ -97,7 +97,7 @@ async def served(path: Path, *replies: Any, **more: Any) -> AsyncIterator[Served
     try:
         app = create_app(kernel, settings=ServerSettings(tokens_file=file, **settings))
         async with on_a_port(app) as address:
-            made = Served(House(kernel, app, httpx.AsyncClient(), model), address, token)
+            made = Served(House(kernel, app, nobody(), model), address, token)
             try:
                 yield made
             finally:

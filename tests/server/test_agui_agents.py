@@ -28,7 +28,7 @@ from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel, tool_call
 from artelier.tools import tool
 from tests.repository.sources import ROOT
-from tests.server.house import House, on_a_port
+from tests.server.house import House, nobody, on_a_port
 
 WEB = ROOT / "web"
 EVENT: TypeAdapter[Any] = TypeAdapter(agui.Event)
@@ -59,7 +59,7 @@ async def served(path: Path, *replies: Any, **settings: Any) -> AsyncIterator[Ho
     try:
         app = create_app(kernel, settings=ServerSettings(**settings))
         async with app.router.lifespan_context(app):
-            made = House(kernel, app, httpx.AsyncClient(), model)
+            made = House(kernel, app, nobody(), model)
             made.client = await made.signed_in()
             try:
                 yield made

@@ -19,6 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from artelier.errors import InvalidConfig
+from artelier.garbage import leave_out, look_again
 from artelier.server.security.connection_limits import (
     HEADERS_S,
     UNREAD_S,
@@ -100,7 +101,6 @@ class Server(uvicorn.Server):
         )
         self._app = app
         self._thread_switch_s = sys.getswitchinterval()
-        self._has_frozen = False
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         with self.capture_signals():
@@ -117,17 +117,14 @@ class Server(uvicorn.Server):
         for listening in sockets or ():
             listening.listen(QUEUE)  # uvicorn has one number for both
         # Collections of garbage stop everybody: they leave out what is there for good, two hundred
-        # thousand objects of code and routes, each time a tenth of a second. What the process has left out
-        # itself stays so when the server has ended.
-        self._has_frozen = gc.get_freeze_count() == 0
-        gc.freeze()
+        # thousand objects of code and routes, each time a tenth of a second.
+        leave_out(self)
         self._app.state.late.on_included = gc.freeze
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.hub.close()
         await super().shutdown(sockets)
-        if self._has_frozen:
-            gc.unfreeze()
+        look_again(self)
         sys.setswitchinterval(self._thread_switch_s)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

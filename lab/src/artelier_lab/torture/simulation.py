@@ -8,11 +8,11 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from artelier.errors import ArtelierError, Flow, NotFound
+from artelier.garbage import leave_out, look_again
 from artelier.kernel import Tenant
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier_lab.torture.checks.oracle import Oracle
@@ -43,15 +43,6 @@ The loop never waits, so that what a phase takes is CPU; seconds of a wall clock
 
 DESK_S = 2.0
 """How often people look."""
-
-
-@cache
-def _is_frozen_by_others() -> bool:
-    """Return whether this process keeps objects out of looks for garbage, as a session of tests does.
-
-    Counting them walks through all: 0.1 s for each simulation among the millions of a session.
-    """
-    return gc.get_freeze_count() > 0
 
 
 class Simulation:
@@ -129,10 +120,7 @@ class Simulation:
         """Both phases; afterwards the file is closed and nothing is left."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unheard)
-        # Only what is made from here on is looked through at the end. What the process has frozen itself (a
-        # test session: millions of objects) stays so: else each later look goes through all of it.
-        is_frozen = _is_frozen_by_others()
-        gc.freeze()
+        leave_out(self)  # only what is made from here on is looked through at the end
         desk = self.open("desk")
         budget = None if not self.faults else self.plan.rng.choice((None, "0.02", "0.2"))
         await desk.start(
@@ -155,8 +143,7 @@ class Simulation:
                 await self.close(process)
             self.virtual_s = loop.time()
             gc.collect()  # so that an error that nobody looked at is heard of
-            if not is_frozen:
-                gc.unfreeze()
+            look_again(self)
 
     def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error that nobody looked at is an error of the kernel's, but for those of the dead."""
