@@ -82,6 +82,23 @@ def test_the_words_of_a_deleted_turn_are_in_no_byte_and_the_turns_after_it_go_on
         assert kernel.verify().findings == []
 
 
+def test_a_run_that_made_a_later_reply_longer_was_shown_the_words_as_well(tmp_path: Path) -> None:
+    """A random evening found it: the deletion named the run of that reply, and not the one that went on."""
+    with opened(tmp_path, plain) as kernel:
+
+        async def run() -> None:
+            session = await begin(kernel)
+            for text in (WORDS, "second"):
+                await session.generate(text)
+            await session.continue_()
+            done = await session.delete_turn(1)
+            assert done.derived_runs == ("c/r000001", "c/r000002", "c/r000003")
+            assert done.erased_runs == ("c/r000001",) and done.unshown_runs == ()
+
+        play(run())
+        assert not holds(kernel, tmp_path)
+
+
 def test_what_was_said_after_another_variant_of_a_deleted_turn_can_be_opened_and_deleted(
     tmp_path: Path,
 ) -> None:

@@ -68,24 +68,26 @@ async def traces_of(services: Services, chat: ChatRow, doomed: Doomed | None) ->
         return await _traces_of_all(services, chat)
     said = await _read(services, chat)
     makers = {node.run for node in doomed.nodes if node.run and (node.variant or doomed.is_turns)}
-    longer, attempts = await _unmade(services, chat, said, doomed, makers)
+    longer, shown, attempts = await _unmade(services, chat, said, doomed, makers)
     makers |= longer
     words, more = _words_of(said, doomed, makers)
     texts = await _texts(services, chat, words)
     keys = await part_keys_of(services.store, chat.tenant, [blob_name(ref) for ref in (*words, *more)])
     drafts = await ids_between(services.store, chat.tenant, *draft_range(chat.chat))
-    later = [*doomed.runs_below, *attempts, *drafts]
+    later = [*doomed.runs_below, *shown, *attempts, *drafts]
     records = await _record_keys(services, chat, [*makers, *later])
     phrases = {phrase for text in texts.values() for phrase in _phrases(text)}
     quoting = await _quoting(services, chat, {records[run]: run for run in later if run in records}, phrases)
-    asks = await _asks_quoting(services, chat, [said.asked[run].settings for run in attempts], phrases)
+    asks = await _asks_quoting(
+        services, chat, [said.asked[run].settings for run in (*shown, *attempts)], phrases
+    )
     standing = await standing_versions(services.store, chat.id, doomed)
     states = await part_keys_of(services.store, chat.tenant, [blob_name(ref) for ref in standing.left])
     erased = sorted(run for run in (*makers, *quoting) if run in records)
     return Traces(
         keys=tuple(sorted({*keys.values(), *(records[run] for run in erased), *asks, *states.values()})),
         turns=doomed.count,
-        derived_runs=tuple(sorted({*makers, *doomed.runs_below})),
+        derived_runs=tuple(sorted({*makers, *doomed.runs_below, *shown, *erased})),
         erased_runs=tuple(erased),
         derived_artifacts=tuple(sorted({tag for run, tag in standing.tags if run in makers})),
         is_whole=texts.keys() <= keys.keys(),
@@ -94,11 +96,12 @@ async def traces_of(services: Services, chat: ChatRow, doomed: Doomed | None) ->
 
 async def _unmade(
     services: Services, chat: ChatRow, said: _Said, doomed: Doomed, makers: Collection[str]
-) -> tuple[set[str], list[str]]:
-    """Return the runs that made a reply longer, and those that were asked for here or below for nothing."""
+) -> tuple[set[str], list[str], list[str]]:
+    """Return the runs that made a reply longer, here and below, and those that were asked for for nothing."""
     nodes = {node.node for node in doomed.nodes}
     around = {*nodes, *(node.parent for node in doomed.nodes), *doomed.below}
     longer: set[str] = set()
+    shown: list[str] = []
     attempts: list[str] = []
     for run, asked in said.asked.items():
         if asked.trigger == "generate" or run in makers or run in doomed.runs_below:
@@ -109,9 +112,11 @@ async def _unmade(
             continue
         if asked.trigger == "continue" and job.node in nodes:
             longer.add(run)
+        elif asked.trigger == "continue" and job.node in doomed.below:
+            shown.append(run)
         elif job.node in around:
             attempts.append(run)
-    return longer, attempts
+    return longer, shown, attempts
 
 
 async def _traces_of_all(services: Services, chat: ChatRow) -> Traces:
