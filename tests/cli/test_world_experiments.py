@@ -173,7 +173,9 @@ def test_a_sweep_that_was_killed_goes_on(shell: Shell) -> None:
     shell.write("elsewhere/none", "")
     whole = swept(shell, *words, "--json", out="elsewhere/r.csv")
 
-    assert ran.code == exit_codes.COMPLETED and ran.json["done_before"] == len(done)
+    assert ran.code == exit_codes.COMPLETED
+    # A process that stood at the gate may end its run before it sees that nobody asks it any more.
+    assert len(done) <= ran.json["done_before"] <= len(begun)
     assert whole.json["done_before"] == 0
     assert {path: path.stat().st_ino for path in done} == done
     assert table(shell.folder / "r.csv") == table(shell.folder / "elsewhere/r.csv")
