@@ -91,18 +91,17 @@ async def _answer(tasks: TaskDesk, asked: AskedRpc) -> bytes:
     from a2a.types import SendMessageResponse
 
     from artelier.server.a2a.protocol import result_body
-    from artelier.server.a2a.tasks import list_tasks
+    from artelier.server.a2a.tasks import history_of
 
     params = asked.params
     if asked.method == "SendMessage":
         result: Any = SendMessageResponse(task=await tasks.send(params))
     elif asked.method == "GetTask":
-        history = params.history_length if params.HasField("history_length") else None
-        result = await tasks.show(params.id, history=history)
+        result = await tasks.show(params.id, history=history_of(params))
     elif asked.method == "CancelTask":
         result = await tasks.cancel(params.id)
     else:
-        result = await list_tasks(tasks.desk, params)
+        result = await tasks.reader.page(params)
     return result_body(asked.id, result)
 
 
