@@ -495,7 +495,9 @@ def test_what_tools_have_shown_is_there_from_the_first_item_on_and_comes_once(tm
         replies = (tool_call("paint", {"side": 5}), mail, tool_call("paint", {"side": 6}), "Sent.")
         async with served(tmp_path, *replies, tools=[painter()]) as made:
             client = await made.client()
-            first = await all_of(client, said("Paint, and write to Bob."))
+            brief = SendMessageConfiguration(history_length=0)
+            first = await all_of(client, said("Paint, and write to Bob.", configuration=brief))
+            assert not first[0].task.history
             assert shown_by(first) == [("image/png", png(5, 5))]
             task_id = first[0].task.id
             following: Any = client.subscribe(SubscribeToTaskRequest(id=task_id))

@@ -108,8 +108,11 @@ async def _answer(tasks: TaskDesk, asked: AskedRpc) -> bytes:
 async def _items(tasks: TaskDesk, asked: AskedRpc) -> AsyncGenerator[a2a.StreamResponse]:
     if asked.method == "SubscribeToTask":
         return tasks.follow(asked.params.id)
-    modes = asked.params.configuration.accepted_output_modes
-    return tasks.stream(await tasks.begin(asked.params), modes=modes)
+    from artelier.server.a2a.tasks import history_of
+
+    config = asked.params.configuration
+    feed = await tasks.begin(asked.params)
+    return tasks.stream(feed, history=history_of(config), modes=config.accepted_output_modes)
 
 
 async def _frames(asked: AskedRpc, first: Any, items: AsyncGenerator[Any]) -> AsyncGenerator[bytes]:

@@ -280,13 +280,13 @@ class TaskDesk:
         return await self.show(task_id)
 
     async def stream(
-        self, feed: TaskFeed, *, modes: Sequence[str] = ()
+        self, feed: TaskFeed, *, history: int | None = None, modes: Sequence[str] = ()
     ) -> AsyncGenerator[a2a.StreamResponse]:
-        """Yield a turn's task, its reply piece by piece, what its tools have shown, and its state at the end
-        of the work at hand. `modes`: as of `show`.
+        """Yield a turn's task, its reply piece by piece, what its tools have shown since, and its state at
+        the end of the work at hand. `history`, `modes`: as of `show`.
         """
         run_id = await feed.begun()
-        first = await self.show(run_id, modes=modes)
+        first = await self.show(run_id, history=history, modes=modes)
         yield a2a.StreamResponse(task=first)
         number, sent = -1, ""
         while True:
@@ -303,9 +303,8 @@ class TaskDesk:
         run = await find_task(self.desk, run_id)
         if (text := text_of(run)) and text != sent:
             yield _piece(run_id, text, append=False, is_last=True)
-        for artifact in await self.reader.new_media(
-            run_id, {one.artifact_id for one in first.artifacts}, modes
-        ):
+        there = {one.artifact_id for one in first.artifacts}
+        for artifact in await self.reader.new_media(run_id, there, modes):
             yield _update(run_id, artifact, append=False, is_last=True)
         yield _state(run)
 
