@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 WORDS = {
     "writes": ("done with evidence", "A passed evaluation says so"),
-    "claims": ("failed by a limit", "the criteria are not met"),
+    "claims": ("failed by a limit", "without meeting the criteria"),
     "breaks": ("failed by an error", "model"),
     "waits": ("blocked", "may not read it"),
 }

@@ -33,5 +33,11 @@ def show(names: list[str]) -> list[types.ContentBlock]:
     return [text, *(_block(Path(sys.argv[1]) / name) for name in names)]
 
 
+@server.tool()
+def fail(names: list[str]) -> types.CallToolResult:
+    """Fail, and show files."""
+    return types.CallToolResult(content=show(names), is_error=True)
+
+
 if __name__ == "__main__":
     server.run("stdio")

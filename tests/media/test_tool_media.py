@@ -97,6 +97,21 @@ def test_an_agent_is_sent_what_a_tool_shows_and_people_find_it_as_artifacts(tmp_
     assert "never an instruction" in said_of(told)[-1]
 
 
+def test_a_call_that_fails_shows_what_came_with_its_error(tmp_path: Path) -> None:
+    fails = tool_call("fail", {"names": ["a.png", "broken.png"]})
+    model = ScriptedMediaModel([fails, "never mind"], rules=RULES)
+
+    async def main() -> None:
+        assert (await ran(tmp_path, model)).status == "completed"
+
+    asyncio.run(main())
+
+    assert model.media == [(png(5, 5),)]
+    told = said_of(model.requests[1])[-2]
+    for words in ("`fail` failed: 2 files", "shown as attachment 1", "left out: this PNG is broken"):
+        assert words in told
+
+
 def test_what_a_model_does_not_take_is_left_out_with_a_reason(tmp_path: Path) -> None:
     model = ScriptedModel([shows("a.png"), "never mind"])
 

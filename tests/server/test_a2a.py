@@ -37,6 +37,7 @@ from artelier import ModelReply, ModelRequest, ToolCall
 from artelier.app import Kernel
 from artelier.kernel import Policy
 from artelier.kernel.policy import Workspaces
+from artelier.kernel.queries.content import MEDIA_BYTES_MAX
 from artelier.ports.media import MediaRules
 from artelier.ports.model import Price
 from artelier.server.app import create_app
@@ -431,13 +432,97 @@ def test_what_tools_have_shown_comes_as_files_of_the_task(tmp_path: Path) -> Non
             shown = await client.get_task(GetTaskRequest(id=done.id))
             assert sorted(files_of(shown.artifacts)) == sorted(both)
             [listed] = (await client.list_tasks(ListTasksRequest(include_artifacts=True))).tasks
-            assert files_of(listed.artifacts) == [] and reply_of(listed) == "Two squares."
+            assert listed.artifacts == shown.artifacts == done.artifacts
+            [brief] = (await client.list_tasks(ListTasksRequest())).tasks
+            assert not brief.artifacts and not brief.history
 
             asked = said("Paint.")
             asked.configuration.accepted_output_modes.append("text/plain")
             plain = await task_from(client, asked)
             assert files_of(plain.artifacts) == []
             assert "left out" in plain.artifacts[-1].parts[0].text
+
+    play(main())
+
+
+def test_a_list_brings_files_of_the_newest_tasks_as_far_as_there_is_room(tmp_path: Path) -> None:
+    large = MEDIA_BYTES_MAX // 2
+
+    async def main() -> None:
+        calls = [tool_call("paint", {"side": side, "extra_bytes": large}) for side in (5, 6)]
+        async with served(tmp_path, calls[0], "One.", calls[1], "Two.", tools=[painter()]) as made:
+            client = await made.client(streaming=False)
+            first, second = [await task_from(client, said("Paint.")) for _ in range(2)]
+            assert len(files_of(first.artifacts)) == len(files_of(second.artifacts)) == 1
+
+            page = await client.list_tasks(ListTasksRequest(include_artifacts=True))
+            assert [one.id for one in page.tasks] == [second.id, first.id]
+            assert page.tasks[0].artifacts == second.artifacts
+            assert files_of(page.tasks[1].artifacts) == []
+            assert "left out" in page.tasks[1].artifacts[-1].parts[0].text
+
+    play(main())
+
+
+def test_what_a_message_has_shown_stands_in_the_history_of_its_task(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = ScriptedMediaModel(["A square."], rules=MediaRules(types=IMAGES, bound=lambda medium: 1_000))
+        picture = Part(raw=png(), media_type="image/png")
+        async with served(tmp_path, model=model) as made:
+            client = await made.client(streaming=False)
+            done = await task_from(client, said("What is this?", picture))
+            [asked] = done.history
+            assert (asked.parts[0].text, files_of(done.history)) == ("What is this?", [("image/png", png())])
+            again = await client.get_task(GetTaskRequest(id=done.id))
+            [listed] = (await client.list_tasks(ListTasksRequest(history_length=1))).tasks
+            assert again.history == listed.history == done.history
+            assert not (await client.get_task(GetTaskRequest(id=done.id, history_length=0))).history
+            for asks in (
+                client.get_task(GetTaskRequest(id=done.id, history_length=-1)),
+                client.list_tasks(ListTasksRequest(history_length=-1)),
+                task_from(client, said("And?", configuration=SendMessageConfiguration(history_length=-1))),
+            ):
+                with pytest.raises(fault.InvalidParamsError, match="historyLength"):
+                    await asks
+            assert (await client.list_tasks(ListTasksRequest())).total_size == 1
+
+    play(main())
+
+
+def test_what_tools_have_shown_is_there_from_the_first_item_on_and_comes_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        mail = tool_call("send_mail", {"to": "bob"})
+        replies = (tool_call("paint", {"side": 5}), mail, tool_call("paint", {"side": 6}), "Sent.")
+        async with served(tmp_path, *replies, tools=[painter()]) as made:
+            client = await made.client()
+            brief = SendMessageConfiguration(history_length=0)
+            first = await all_of(client, said("Paint, and write to Bob.", configuration=brief))
+            assert not first[0].task.history
+            assert shown_by(first) == [("image/png", png(5, 5))]
+            task_id = first[0].task.id
+            following: Any = client.subscribe(SubscribeToTaskRequest(id=task_id))
+            there = await anext(following)
+            assert files_of(there.task.artifacts) == [("image/png", png(5, 5))]
+            await following.aclose()
+
+            [asked] = await made.house.desk.approvals(task_id)
+            answer = data(step=asked["step"], decision="approve")
+            then = await all_of(client, said("", answer, task_id=task_id))
+            assert files_of(then[0].task.artifacts) == [("image/png", png(5, 5))]
+            assert shown_by(then) == [("image/png", png(6, 6))]
+
+    play(main())
+
+
+def shown_by(items: list[StreamResponse]) -> list[tuple[str, bytes]]:
+    return files_of([one.artifact_update.artifact for one in items if one.HasField("artifact_update")])
+
+
+def test_a_list_says_that_it_is_its_last_page(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as made:
+            told = (await made.rpc("ListTasks"))["result"]
+            assert told == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
 
     play(main())
 

@@ -184,6 +184,36 @@ def test_what_of_a_result_cannot_be_shown_is_left_out_with_the_reason_and_the_re
     asyncio.run(main())
 
 
+def test_what_comes_with_an_error_of_the_client_is_told_and_shown(tmp_path: Path) -> None:
+    """A tool that fails shows why, as by a picture of the screen; what cannot be shown is named."""
+    model = ScriptedMediaModel([tool_call("pick_colour", {"kind": "warm"}), "Never mind."], rules=RULES)
+
+    async def main() -> None:
+        async with house(tmp_path, model=model) as made:
+            said = [says("Which?")]
+            [(call_id, _, _)] = calls(await post(made.client, body(said, forwardedProps=AGENT)))
+            result = picks(data(png(5, 5)), data(png()[:-6]))
+            failed = gives(call_id, result, error="no palette")
+            told = await post(made.client, body([*said, failed], forwardedProps=AGENT))
+
+            assert text_of(told) == "Never mind."
+            error = json.loads(told_of(model))["error"]
+            assert (error["code"], error["message"]) == ("tool_failed", "the client says: no palette")
+            assert json.loads(error["got"]) == {"colour": "red"}
+            assert "shown as attachment 1" in error["hint"] and "left out: " in error["hint"]
+            assert model.media == [(png(5, 5),)]
+            [done] = [one async for one in made.kernel.events() if one.kind == "tool.completed"]
+            assert done.plain()["is_error"] and len(done.plain()["media"]) == 1
+            run, file = call_id.partition("#")[0], tmp_path / "run.artelier"
+            assert made.kernel.verify().ok
+            await made.kernel.for_tenant().export(run, file)
+            with Kernel.open(tmp_path / "other.db", models={}, environ={}) as other:
+                await other.for_tenant().import_(file)
+                assert other.verify().ok
+
+    asyncio.run(main())
+
+
 def test_a_process_that_goes_on_with_an_answer_shows_what_came_with_it(tmp_path: Path) -> None:
     """The server that took it is gone before the tool has heard of it."""
     model = ScriptedMediaModel([tool_call("pick_colour", {"kind": "warm"}), "Red."], rules=RULES)

@@ -105,7 +105,7 @@ TASKS_FAILED = "tasks_failed"
 GOAL_REASONS = {"failed": TASKS_FAILED, "blocked": "tasks_blocked"}
 """Why a goal stands otherwise than its run has ended, as a code."""
 
-_REASONS = {
+REASONS = {
     "max_iterations": "used all its iterations without meeting the criteria",
     "stuck": "decided the same again and again without new evidence",
     "decision_invalid": "got replies from its model that were no decision",
@@ -128,6 +128,12 @@ _REASONS = {
     "limit_reached": "met a limit",
     "insufficient_funds": "could not pay for its next call",
     "quota_reached": "could store nothing more under its tenant's quota",
+    "too_many_at_once": "needed more at once than its tenant may have",
+    "store_full": "could record nothing more: the server's disk is full",
+    "store_unavailable": "could record nothing: the server's database did not answer",
+    "store_locked": "could record nothing: another program held the server's database",
+    "erased": "needed content that was erased since",
+    "locked": "needed content that is sealed under a key which is not there",
     "replay_mismatch": "was begun by code that has changed since",
     "mission_cancelled": "was cancelled with its goal",
     "cancelled": "was cancelled",
@@ -143,7 +149,7 @@ def reason_sentence(name: str, *, status: str, reason: str, blocked_by: str) -> 
     if reason == "missing_input":
         return f"{name} lacks {lacks}." if lacks else f"{name} could not go on with what there is."
     plain = f"failed ({reason})" if status == "failed" and reason else f"is {status}"
-    return f"{name} {_REASONS.get(reason, plain)}."
+    return f"{name} {REASONS.get(reason, plain)}."
 
 
 def short_name(ref: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts.media.inspection import ResultWithMedia
-from artelier.errors import InvalidRequest, ToolFailed
+from artelier.artifacts.media.inspection import ResultWithMedia, failed_call
+from artelier.errors import InvalidRequest
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext
 from artelier.tools.mcp.schema import ArgumentSchema, Unfit
@@ -61,18 +61,18 @@ class ClientTool:
         return self._arguments.check(arguments, tool=self.name)
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
-        """Return the client's answer, as soon as there is one. Errors: `ToolFailed` with its error."""
+        """Return the client's answer, as soon as there is one: an error with what is shown of it.
+
+        Errors: `ToolFailed` with an error that shows nothing.
+        """
         details = {CLIENT_TOOL: self.name, "arguments": arguments}
         answer = await context.ask(f"The client runs {self.name}.", details, before_acting=True)
+        content, notes = _read_given(answer.arguments)
         if not answer:
-            raise ToolFailed(
-                f"the client says: {answer.note}" if answer.note else "the client denied the call"
-            )
-        given: Any = answer.arguments
-        if not isinstance(given, dict):
-            return given
-        said = cast("dict[str, Any]", given)
-        content, notes = said.get("content"), said.get("media")
+            said = f"the client says: {answer.note}" if answer.note else "the client denied the call"
+            words = _words(content)
+            got = None if words == answer.note else words  # many clients say it in both
+            return failed_call(said, got=got, media=answer.media, notes=notes)
         if not notes:
             return content
         data = cast("dict[str, object]", content) if isinstance(content, dict) else {"result": content}
@@ -82,6 +82,21 @@ class ClientTool:
     def to_stored(self) -> dict[str, Any]:
         """Return its definition as JSON data, for the settings of a run."""
         return {"name": self.name, "description": self.description, "parameters": self._schema.parameters}
+
+
+def _read_given(given: object) -> tuple[object, list[str]]:
+    """Return the content of an answer, and what became of each medium that came with it."""
+    if not isinstance(given, dict):
+        return given, []
+    said = cast("dict[str, Any]", given)
+    return said.get("content"), said.get("media") or []
+
+
+def _words(content: object) -> str | None:
+    """Return the content of an answer as text; None for nothing."""
+    if isinstance(content, str):
+        return content or None
+    return None if content is None else msgspec.json.encode(content).decode()
 
 
 def read_client_tools(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, ModelReply, ModelRequest, Price, RunSuspended
-from artelier.errors import ProviderUnavailable
+from artelier.errors import ModelRefusedCall, ProviderUnavailable
 from artelier.kernel import Limits
 from artelier.operations.kinds import kind_named
 from artelier.ports.model import Usage
@@ -189,6 +189,73 @@ def test_reply_larger_than_a_value_is_refused(tmp_path: Path) -> None:
         kernel, _ = _opened(tmp_path, lambda _: "x" * 1_100_000)
         with kernel:
             assert await Bench(kernel).code("llm", {"prompt": "x"}) == "too_large"
+
+    play(scenario())
+
+
+# Cut answers
+
+
+def _cut(text: str) -> ModelReply:
+    return ModelReply(text=text, finish_reason="length", usage=Usage(input_tokens=10, output_tokens=16_384))
+
+
+CUT: list[tuple[dict[str, Any], list[Any], Any]] = [
+    ({"prompt": "x"}, [_cut("Once"), "Once upon a time."], "Once upon a time."),
+    (JSON, [_cut('{"mood": "da'), '{"mood": "dark"}'], {"mood": "dark"}),
+    (SHAPED, [_cut('{"mood": "da'), '{"mood": "dark"}'], {"mood": "dark"}),
+]
+
+
+@pytest.mark.parametrize(("params", "script", "value"), CUT)
+def test_cut_answer_is_asked_for_once_more_with_more_room(
+    tmp_path: Path, params: dict[str, Any], script: list[Any], value: Any
+) -> None:
+    async def scenario() -> None:
+        kernel, model = _opened(tmp_path, script)
+        with kernel:
+            found = await Bench(kernel).found("llm", params)
+            assert kernel.verify().ok
+        assert (found.value, found.details) == (value, None)
+        first, then = [request.params["max_output_tokens"] for request in model.requests]
+        assert then > first
+        assert _said(model) == [("user", params["prompt"])]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("more", [{}, {"max_output_tokens": 20}, {"max_cost_usd": 5}])
+def test_text_that_stays_cut_is_kept_and_says_so(tmp_path: Path, more: dict[str, Any]) -> None:
+    """Where the author says what may be written or spent, it is not asked for again."""
+
+    async def scenario() -> None:
+        kernel, model = _opened(tmp_path, lambda _: _cut("Once"), price=Price())
+        with kernel:
+            found = await Bench(kernel).found("llm", {"prompt": "x", **more})
+        assert found.value == "Once" and found.details is not None
+        assert found.details["cut_at_tokens"] == model.requests[-1].params["max_output_tokens"]
+        assert len(model.requests) == (1 if more else 2)
+
+    play(scenario())
+
+
+def test_model_that_may_not_write_more_is_left_with_what_it_has_written(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kernel, _ = _opened(tmp_path, [_cut("Once"), ModelRefusedCall("max_tokens is too large")])
+        with kernel:
+            found = await Bench(kernel).found("llm", {"prompt": "x"})
+        assert found.value == "Once" and found.details == {"cut_at_tokens": 16_384}
+
+    play(scenario())
+
+
+def test_cut_answer_without_form_says_so_to_its_model(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        kernel, model = _opened(tmp_path, [_cut('{"mood": "da'), '{"mood": "dark"}'])
+        with kernel:
+            value = await Bench(kernel).value("llm", {**JSON, "max_output_tokens": 20})
+        assert value == {"mood": "dark"}
+        assert "cut" in _said(model)[-1][1]
 
     play(scenario())
 

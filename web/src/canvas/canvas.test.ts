@@ -345,9 +345,9 @@ test("a card says in words why its task did not get done", () => {
     "blocked: figures is not done",
   );
   expect(why("task.blocked", { reason: "missing_input", by: "sales@1" })).toBe("blocked: sales is missing");
-  expect(why("task.ended", { status: "failed", reason: "stuck" })).toBe(
-    "failed: decided the same again and again",
-  );
+  expect(why("task.ended", { status: "failed", reason: "stuck" })).toBe("failed: stuck");
+  expect(why("task.ended", { status: "failed", reason: "store_full" })).toBe("failed: the disk is full");
+  expect(why("task.ended", { status: "failed", reason: "something_new" })).toBe("failed: something new");
 });
 
 test("what is fitted is seen whole, and the search covers none of it", () => {

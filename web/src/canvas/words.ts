@@ -1,3 +1,4 @@
+import { endWords } from "@/projection/endWords";
 import type { Agent, Graph, Task } from "@/projection/graph";
 import { runWords, type StatusWords, taskWords } from "@/projection/status";
 import { idOf, shortName } from "@/projection/event";
@@ -18,12 +19,10 @@ function doingWords(doing: string, action: string): string {
   return action === "" ? "running" : action;
 }
 
-const REASONS: Readonly<Record<string, string>> = {
-  max_iterations: "iterations used up",
-  decision_invalid: "decision not readable",
+/** Why a task waits for others or for money, which is no end. */
+const WAITS: Readonly<Record<string, string>> = {
   dependency_failed: "what it depends on is not done",
   budget_exhausted: "out of budget",
-  stuck: "decided the same again and again",
 };
 
 /** Why a task did not get done, in words; names what it waits for where the events do. */
@@ -32,7 +31,13 @@ function reasonWords(task: Task): string {
   if (by !== "" && task.reason === "dependency_failed") return `${by} is not done`;
   if (by !== "" && task.reason === "missing_input") return `${by} is missing`;
   if (task.reason === "missing_input" && by === "") return "its agent could not go on";
-  return REASONS[task.reason] ?? task.reason.replaceAll("_", " ");
+  return WAITS[task.reason] ?? endTitle(task.reason);
+}
+
+function endTitle(reason: string): string {
+  const title = endWords(reason)?.title;
+  if (title === undefined) return reason.replaceAll("_", " ");
+  return title.charAt(0).toLowerCase() + title.slice(1);
 }
 
 export function taskEndWords(task: Task): StatusWords {

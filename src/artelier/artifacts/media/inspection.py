@@ -10,7 +10,7 @@ import asyncio
 import base64
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -313,9 +313,28 @@ class ResultWithMedia:
     The kernel stores the media, and names them as `attachments` of the recorded result.
     """
 
-    value: dict[str, object]
+    value: dict[str, object] | ToolFailed
+    """A `ToolFailed` is the error of a call that has failed, as if it were raised."""
     media: tuple[MediaFacts | Medium, ...]
     """A `Medium` is stored under the run's key already, such as one that came with an answer."""
+
+
+def failed_call(
+    message: str,
+    *,
+    got: str | None = None,
+    media: Sequence[MediaFacts | Medium] = (),
+    notes: Iterable[str] = (),
+) -> ResultWithMedia:
+    """Return the error of a call that shows something of it. `notes`: what became of each medium that came.
+
+    Errors: `ToolFailed`, the same error, if nothing is shown.
+    """
+    told = "; ".join(notes)
+    failed = ToolFailed(message, got=got, hint=f"Media of the error: {told}." if told else None)
+    if not media:
+        raise failed
+    return ResultWithMedia(value=failed, media=tuple(media))
 
 
 def check_size(size_bytes: int) -> None:

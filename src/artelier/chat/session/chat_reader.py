@@ -7,8 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.artifacts import Chain, StateReport, StateVersion, history_of, value_of
 from artelier.chat.queries.chats import (
@@ -27,12 +25,11 @@ from artelier.chat.session import settings as cs
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.chat.turn.main_call import reply_so_far
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.content import RunAttachments, blob_json
 from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store, blob_name, decode_stored, stored_blob
 from artelier.operations.events import ReplyPart
-from artelier.ports.media import Medium, medium_of
-from artelier.ports.model import Part
+from artelier.ports.media import Medium
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -234,12 +231,6 @@ async def _read_ended_runs(
 _BLOBS_AT_ONCE = 500
 
 
-class _Shown(msgspec.Struct):
-    """The attachments among the settings of a turn's run; the rest is passed over unread."""
-
-    attachments: tuple[Part, ...] = ()
-
-
 async def _read_media(
     store: Store, chat: ChatRow, page: Iterable[TurnNodes]
 ) -> dict[str, tuple[Medium, ...]]:
@@ -254,8 +245,7 @@ async def _read_media(
         contents = await store.blobs(chat.tenant, [name for _, name in some])
         for run, name in some:
             if (content := contents.get(name)) is not None:
-                shown = decode_stored(content, type=_Shown)
-                found[run] = tuple([medium_of(one) for one in shown.attachments])
+                found[run] = decode_stored(content, type=RunAttachments).media
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
@@ -18,6 +19,8 @@ from artelier.kernel.run.services import Services
 from artelier.log import Store, Tx, decode_stored, stored_blob
 from artelier.log.contract import stored_name
 from artelier.log.queries import stream_events
+from artelier.ports.media import Medium, medium_of
+from artelier.ports.model import Part
 
 
 async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
@@ -74,13 +77,14 @@ _MEDIA_CALLS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMedium:
-    """An image, a sound, a PDF or a text that a tool has shown, as the artifact that holds it."""
+    """An image, a sound, a PDF or a text that a tool has shown, or that a task came with."""
 
     ref: str
+    """Of the artifact that holds it; empty for what a task came with."""
     media_type: str
     size_bytes: int
     content: bytes | None
-    """None where it would make the answer larger than `MEDIA_BYTES_MAX`."""
+    """None where it would make the answer too large."""
 
     @property
     def facts(self) -> MediumFacts:
@@ -104,9 +108,11 @@ class MediumFacts(msgspec.Struct, frozen=True, kw_only=True):
     """True where its content would make the answer too large."""
 
 
-async def media_of_tools(services: Services, tenant: str, run_id: str, space: Artifacts) -> list[ShownMedium]:
+async def media_of_tools(
+    services: Services, tenant: str, run_id: str, space: Artifacts, *, bytes_max: int = MEDIA_BYTES_MAX
+) -> list[ShownMedium]:
     """Return the newest media that the tools of a run have shown, oldest first, each once: those that the
-    reader of `space` may read. Errors: `NotFound` for no such run.
+    reader of `space` may read. `bytes_max`: of their content together. Errors: `NotFound` for no such run.
     """
     row = await run_row(services.store, tenant, run_id)
     events = await stream_events(
@@ -115,7 +121,7 @@ async def media_of_tools(services: Services, tenant: str, run_id: str, space: Ar
     calls = [decode_stored(one.data, type=ToolCompleted) for one in events]
     refs = [ref for one in calls for ref in reversed(one.media) if ref]
     found: dict[bytes, ShownMedium] = {}
-    left = MEDIA_BYTES_MAX
+    left = bytes_max
     for ref in refs[: 4 * MEDIA_SHOWN_MAX]:
         if len(found) == MEDIA_SHOWN_MAX:
             break
@@ -134,6 +140,38 @@ async def media_of_tools(services: Services, tenant: str, run_id: str, space: Ar
             content=content if is_small else None,
         )
     return list(reversed(found.values()))
+
+
+class RunAttachments(msgspec.Struct):
+    """The attachments among the settings of a run; the rest is passed over unread."""
+
+    attachments: tuple[Part, ...] = ()
+
+    @property
+    def media(self) -> tuple[Medium, ...]:
+        """Return what they show. Errors: `InvalidRequest` for one that is malformed."""
+        return tuple(map(medium_of, self.attachments))
+
+
+async def media_of_request(
+    services: Services, tenant: str, run_id: str, *, bytes_max: int = MEDIA_BYTES_MAX
+) -> list[ShownMedium]:
+    """Return the media that the task of a run came with, in their order, without what was erased.
+
+    `bytes_max`: of their content together. Errors: `NotFound` for no such run.
+    """
+    row = await run_row(services.store, tenant, run_id)
+    found: list[ShownMedium] = []
+    with suppress(Erased):
+        settings = b"{}" if row.settings is None else await stored_blob(services.store, tenant, row.settings)
+        for one in decode_stored(settings, type=RunAttachments).media:
+            is_small = one.size_bytes <= bytes_max
+            content = await stored_blob(services.store, tenant, one.blob) if is_small else None
+            bytes_max -= one.size_bytes if is_small else 0
+            found.append(
+                ShownMedium(ref="", media_type=one.media_type, size_bytes=one.size_bytes, content=content)
+            )
+    return found
 
 
 class MessageRow(NamedTuple):

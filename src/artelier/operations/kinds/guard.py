@@ -66,7 +66,7 @@ async def _flags(call: OperationCall[GuardParams]) -> dict[str, bool]:
     if params.template is None:
         schema = contract_schema(params.output_contract)
         answer = await ask(call, prompt=params.prompt or "", schema=schema)
-        return _check_flags(params.output_contract, answer)
+        return _check_flags(params.output_contract, answer.value)
     text = render_template(params.template, call.scope.names, strict=params.strict).strip()
     if len(params.output_contract) == 1 and text.casefold() in ("true", "false"):
         return {params.output_contract[0]: text.casefold() == "true"}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUnknown
+from artelier.errors import InvalidRequest, ModelRefusedCall, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel import Run
 from artelier.kernel.budget import CallSize, price_for, reserve
 from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
@@ -106,10 +109,19 @@ def schema_problems(schema: Mapping[str, Any] | None) -> Iterable[Problem]:
         yield Problem(path="schema", code="bad_schema", message=str(error))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A model's answer that fits what was asked for."""
+
+    value: Any
+    cut_at_tokens: int = 0
+    """The limit that a text ends at; 0 for one that is whole."""
+
+
 async def ask(
     call: OperationCall[Any], *, prompt: str, schema: dict[str, Any] | None = None, as_json: bool = False
-) -> Any:
-    """A model's answer: its text, or with `as_json` or a schema the JSON value that fits.
+) -> Answer:
+    """Return a model's answer: its text, or with `as_json` or a schema the JSON value that fits.
 
     Errors: `OperationFailed` with `empty_prompt`, `max_cost`, `timeout`, and `output_invalid` after the last
     repair; those of templates and of model steps.
@@ -121,9 +133,13 @@ async def ask(
     for attempt in range(params.retries + 1):
         key = "model" if attempt == 0 else f"model-{attempt + 1}"
         await _check_cost(call, key, messages, schema, usages)
-        reply, value, misfit = await _answer(call, key, messages, schema, as_json=as_json)
+        result = await _ask_whole(call, key, messages, schema)
+        reply, value, misfit = await _read_answer(result, schema, as_json=as_json)
+        cut = _cut_at(result)
         if not misfit:
-            return value
+            return Answer(value=value, cut_at_tokens=cut)
+        if cut:
+            misfit = f"it was cut at {cut} tokens; {misfit}"
         text = reply.text
         usages.append(reply.usage)
         messages = [*messages, *_repair(text, misfit)]
@@ -144,43 +160,78 @@ def _messages(call: OperationCall[Any], prompt: str) -> list[Message]:
     return [*said, {"role": "user", "content": asked}]
 
 
-async def _answer(
-    call: OperationCall[Any],
-    key: str,
-    messages: Sequence[Message],
-    schema: dict[str, Any] | None,
-    *,
-    as_json: bool,
-) -> tuple[ModelReply, Any, str]:
-    """`(reply, value, why it does not fit)`."""
+async def _ask_whole(
+    call: OperationCall[Any], key: str, messages: Sequence[Message], schema: dict[str, Any] | None
+) -> ModelResult | OutputInvalid:
+    """Return what a model says, and if it was cut where it may write more, what it says with more room."""
     params: AskingParams = call.params
+    asked: dict[str, Any] = {
+        "model": params.model or call.model,
+        "messages": list(messages),
+        "output": schema,
+        "timeout_s": params.timeout_s,
+        "output_tokens_max": None if params.max_cost_usd is None else BOUNDED_OUTPUT_TOKENS,
+        **params.samplers(),
+    }
+    said = await _ask(call, key, asked)
+    if (cut := _cut_at(said)) and await _may_write_more(call, key, cut):
+        with suppress(ModelRefusedCall):  # its limit was assumed, and is that
+            return await _ask(call, f"{key}/more", {**asked, "after_cut": cut})
+    return said
+
+
+async def _ask(call: OperationCall[Any], key: str, asked: Mapping[str, Any]) -> ModelResult | OutputInvalid:
     try:
-        result = await call.run.step_model(
-            model=params.model or call.model,
-            messages=list(messages),
-            output=schema,
-            key=key,
-            timeout_s=params.timeout_s,
-            output_tokens_max=None if params.max_cost_usd is None else BOUNDED_OUTPUT_TOKENS,
-            **params.samplers(),
-        )
+        return await call.run.step_model(key=key, **asked)
     except ModelTimeout as error:
         raise OperationFailed(  # in words of ours: people see them, whatever the prompt held
             "timeout",
             "the model gave no reply in time",
-            expected=f"at most {params.timeout_s:g} s",
+            expected=f"at most {call.params.timeout_s:g} s",
             hint="Raise timeout_s if the model needs longer.",
         ) from error
     except OutputInvalid as error:
-        reply: ModelReply = error.facts["reply"]
-        return await _forgiven(reply, schema or {}, str(error))
-    reply = result.reply or ModelReply(text=result.text)
+        return error
+
+
+def _cut_at(said: ModelResult | OutputInvalid) -> int:
+    """Return the tokens at which a reply was cut; 0 for one that is whole."""
+    reply: ModelReply | None = said.facts["reply"] if isinstance(said, OutputInvalid) else said.reply
+    if reply is None or reply.finish_reason != "length" or reply.tool_calls:
+        return 0
+    limit = 0 if isinstance(said, OutputInvalid) else said.max_output_tokens
+    return limit or reply.usage.output_tokens
+
+
+async def _may_write_more(call: OperationCall[Any], key: str, cut: int) -> bool:
+    """Return True if what cut a reply was money's limit, or one that is assumed: neither the author's nor
+    the model's own. Recorded, so that limits of another day change nothing.
+    """
+    params, core = call.params, call.run.core
+    if params.max_output_tokens is not None or params.max_cost_usd is not None:
+        return False
+
+    def decide() -> bool:
+        name, _ = core.services.model(core.model_override or core.replacement_of(params.model or call.model))
+        window = core.services.window_of(name)
+        return window.is_assumed or cut < window.max_output_tokens
+
+    return await call.run.step("may_write_more", decide, key=f"{key}-cut")
+
+
+async def _read_answer(
+    said: ModelResult | OutputInvalid, schema: dict[str, Any] | None, *, as_json: bool
+) -> tuple[ModelReply, Any, str]:
+    """`(reply, value, why it does not fit)`."""
+    if isinstance(said, OutputInvalid):
+        return await _forgiven(said.facts["reply"], schema or {}, str(said))
+    reply = said.reply or ModelReply(text=said.text)
     if schema is not None:
-        return reply, result.output, "" if result.output is not None else _none_of(reply)
+        return reply, said.output, "" if said.output is not None else _none_of(reply)
     if not as_json:
-        return reply, result.text, ""
+        return reply, said.text, ""
     try:
-        return reply, parse_json(result.text), ""
+        return reply, parse_json(said.text), ""
     except ValueError as error:
         return reply, None, str(error)
 
@@ -292,9 +343,10 @@ class LlmParams(AskingParams):
 async def _run(call: OperationCall[LlmParams]) -> OperationResult:
     """Errors: those of `ask`; `too_large`."""
     params = call.params
-    return make_found(
-        await ask(call, prompt=params.prompt, schema=params.schema_, as_json=params.output == "json")
-    )
+    as_json = params.output == "json"
+    answer = await ask(call, prompt=params.prompt, schema=params.schema_, as_json=as_json)
+    cut = answer.cut_at_tokens
+    return make_found(answer.value, details={"cut_at_tokens": cut} if cut else None)
 
 
 def _problems(params: LlmParams) -> Iterable[Problem]:

@@ -98,7 +98,7 @@ MEANINGS: dict[str, str] = {
     "service_tier": "How fast and how dear, where the provider has it.",
     "extra": "What only one provider knows, as its body has it.",
     "stop": "Texts that end the answer.",
-    "max_output_tokens": "Of each answer; `null`: the model's own.",
+    "max_output_tokens": "Of each answer; `null`: the model's own, and a cut answer is asked for once more.",
     "source": "Where to search.",
     "limit": "Passages at most.",
     "min_score": "Passages with less are left out; the best one has 1.",

@@ -51,6 +51,9 @@ REFUSED = -32000
 
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
+EMPTY_PAGE: dict[str, Any] = {"tasks": [], "nextPageToken": "", "totalSize": 0}
+"""What each page of tasks says, although protobuf leaves it out."""
+
 RpcId = str | int | None
 
 
@@ -133,7 +136,9 @@ def check_version(version: str) -> None:
 
 def plain_of(record: Message) -> dict[str, Any]:
     """Return a record as the JSON of the protocol has it."""
-    return MessageToDict(record)
+    plain = MessageToDict(record)
+    is_page = isinstance(record, a2a.ListTasksResponse)
+    return {**EMPTY_PAGE, **plain} if is_page else plain
 
 
 def result_body(id: RpcId, result: Message) -> bytes:

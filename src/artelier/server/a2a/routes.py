@@ -91,26 +91,28 @@ async def _answer(tasks: TaskDesk, asked: AskedRpc) -> bytes:
     from a2a.types import SendMessageResponse
 
     from artelier.server.a2a.protocol import result_body
-    from artelier.server.a2a.tasks import list_tasks
+    from artelier.server.a2a.tasks import history_of
 
     params = asked.params
     if asked.method == "SendMessage":
         result: Any = SendMessageResponse(task=await tasks.send(params))
     elif asked.method == "GetTask":
-        history = params.history_length if params.HasField("history_length") else None
-        result = await tasks.show(params.id, history=history)
+        result = await tasks.show(params.id, history=history_of(params))
     elif asked.method == "CancelTask":
         result = await tasks.cancel(params.id)
     else:
-        result = await list_tasks(tasks.desk, params)
+        result = await tasks.reader.page(params)
     return result_body(asked.id, result)
 
 
 async def _items(tasks: TaskDesk, asked: AskedRpc) -> AsyncGenerator[a2a.StreamResponse]:
     if asked.method == "SubscribeToTask":
         return tasks.follow(asked.params.id)
-    modes = asked.params.configuration.accepted_output_modes
-    return tasks.stream(await tasks.begin(asked.params), modes=modes)
+    from artelier.server.a2a.tasks import history_of
+
+    config = asked.params.configuration
+    feed = await tasks.begin(asked.params)
+    return tasks.stream(feed, history=history_of(config), modes=config.accepted_output_modes)
 
 
 async def _frames(asked: AskedRpc, first: Any, items: AsyncGenerator[Any]) -> AsyncGenerator[bytes]:

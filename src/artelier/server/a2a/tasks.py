@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
@@ -12,10 +13,11 @@ from a2a.utils import errors as fault
 
 from artelier.app import TenantKernel
 from artelier.errors import NotFound
-from artelier.kernel.queries.content import ShownMedium
+from artelier.kernel.queries.content import MEDIA_BYTES_MAX, ShownMedium, media_of_request, media_of_tools
 from artelier.kernel.queries.reports import RunDetail
 from artelier.kernel.queries.runs import runs_newest_first
 from artelier.kernel.run.status import RunStatus
+from artelier.server.deps import artifacts_of
 
 AGENT = "a2a"
 PREFIX = "a2a."
@@ -70,22 +72,30 @@ async def find_task(desk: TenantKernel, task_id: str) -> RunDetail:
     return found
 
 
+def history_of(asked: a2a.SendMessageConfiguration | a2a.GetTaskRequest | a2a.ListTasksRequest) -> int | None:
+    """Return how many messages a request wants; None for all. Errors: `InvalidParamsError`."""
+    if asked.history_length < 0:
+        raise fault.InvalidParamsError(f"historyLength: expected 0 or more, got {asked.history_length}")
+    return asked.history_length if asked.HasField("history_length") else None
+
+
 def task_of(
     run: RunDetail,
     *,
     history: int | None = None,
     has_artifacts: bool = True,
     media: Sequence[ShownMedium] = (),
+    attached: Sequence[ShownMedium] = (),
 ) -> a2a.Task:
     """Return a run as a task. `history`: messages that are wanted, None for all. `media`: what its tools have
-    shown.
+    shown. `attached`: what its message has.
     """
     id = run["id"]
     task = a2a.Task(
         id=id,
         context_id=context_of(id),
         status=status_of(run),
-        artifacts=[*artifacts_of(run), *map(media_artifact, media)] if has_artifacts else [],
+        artifacts=[*_outcome_of(run), *map(media_artifact, media)] if has_artifacts else [],
     )
     words = run["goal"]
     if history != 0 and isinstance(words, str) and words:
@@ -95,7 +105,7 @@ def task_of(
                 context_id=task.context_id,
                 task_id=id,
                 role=a2a.Role.ROLE_USER,
-                parts=[a2a.Part(text=words)],
+                parts=[a2a.Part(text=words), *map(_file_part, attached)],
             )
         )
     task.metadata.update(
@@ -139,15 +149,11 @@ def _words(run: RunDetail, status: RunStatus) -> str:
     return "\n".join(asked) or f"The run is {status.value.replace('_', ' ')}: somebody has to act."
 
 
-def artifacts_of(run: RunDetail) -> list[a2a.Artifact]:
+def _outcome_of(run: RunDetail) -> list[a2a.Artifact]:
     """Return what a task came to: its last words, and its data if it has some."""
     found: list[a2a.Artifact] = []
     if text := text_of(run):
-        found.append(
-            a2a.Artifact(
-                artifact_id=REPLY, name="Reply", parts=[a2a.Part(text=text, media_type="text/plain")]
-            )
-        )
+        found.append(reply_artifact(text))
     output = _result_of(run).get("output")
     if output is not None and not isinstance(output, str):
         part = a2a.Part(text=msgspec.json.encode(output).decode(), media_type="application/json")
@@ -155,18 +161,27 @@ def artifacts_of(run: RunDetail) -> list[a2a.Artifact]:
     return found
 
 
+def reply_artifact(text: str) -> a2a.Artifact:
+    """Return the last words of a task, or a piece of them."""
+    return a2a.Artifact(artifact_id=REPLY, name="Reply", parts=[a2a.Part(text=text, media_type="text/plain")])
+
+
 def media_artifact(medium: ShownMedium) -> a2a.Artifact:
     """Return what a tool has shown, as a file; where it is too large or not wanted, words about it."""
-    said = f"({medium.media_type}, {medium.size_bytes:,} bytes: left out)"
+    part = _file_part(medium)
     name = medium.ref.partition("@")[0].rpartition("/")[2]
-    shown = (
-        a2a.Part(text=said, media_type="text/plain")
-        if medium.content is None
-        else a2a.Part(raw=medium.content, media_type=medium.media_type, filename=name)
-    )
-    artifact = a2a.Artifact(artifact_id=medium.ref, name=name, parts=[shown])
+    if part.raw:
+        part.filename = name
+    artifact = a2a.Artifact(artifact_id=medium.ref, name=name, parts=[part])
     artifact.metadata.update({"artelier": msgspec.to_builtins(medium.facts)})
     return artifact
+
+
+def _file_part(medium: ShownMedium) -> a2a.Part:
+    if medium.content is None:
+        said = f"({medium.media_type}, {medium.size_bytes:,} bytes: left out)"
+        return a2a.Part(text=said, media_type="text/plain")
+    return a2a.Part(raw=medium.content, media_type=medium.media_type)
 
 
 def text_of(run: RunDetail) -> str:
@@ -180,36 +195,102 @@ def _result_of(run: RunDetail) -> dict[str, Any]:
     return cast("dict[str, Any]", result) if isinstance(result, dict) else {}
 
 
-async def list_tasks(desk: TenantKernel, asked: a2a.ListTasksRequest) -> a2a.ListTasksResponse:
-    """Return a page of tasks, the newest first. Errors: `InvalidParamsError`."""
-    size = asked.page_size if asked.HasField("page_size") else PAGE_DEFAULT
-    if not 1 <= size <= PAGE_MAX:
-        raise fault.InvalidParamsError(f"pageSize: expected 1 to {PAGE_MAX}, got {size}")
-    token: str = asked.page_token
-    if token and not (token.isascii() and token.isdigit() and len(token) <= 15):
-        raise fault.InvalidParamsError("pageToken: expected one as ListTasks gave it")
-    if asked.HasField("status_timestamp_after"):
-        raise fault.UnsupportedOperationError("statusTimestampAfter is not offered; leave it out")
-    wanted = [status.value for status, state in STATES.items() if state == asked.status]
-    if asked.status and not wanted:  # a state that no task of this server has
-        return a2a.ListTasksResponse(page_size=size, total_size=0)
-    page = await runs_newest_first(
-        desk.services.store,
-        desk.id,
-        agent=AGENT,
-        prefix=f"{PREFIX}{asked.context_id}/" if asked.context_id else PREFIX,
-        statuses=wanted or None,
-        before=int(token) if token else None,
-        limit=size,
-    )
-    history = asked.history_length if asked.HasField("history_length") else 0
-    tasks = [
-        task_of(await desk.show(row.run), history=history, has_artifacts=asked.include_artifacts)
-        for row in page.rows
-    ]
-    return a2a.ListTasksResponse(
-        tasks=tasks,
-        page_size=size,
-        total_size=page.total,
-        next_page_token="" if page.next is None else str(page.next),
-    )
+def _is_taken(media_type: str, modes: Sequence[str]) -> bool:
+    kind = media_type.partition("/")[0]
+    return not modes or any(one in (media_type, f"{kind}/*", "*/*") for one in modes)
+
+
+@dataclass(slots=True)
+class MediaRoom:
+    """The bytes that one answer has left for media."""
+
+    left: int = MEDIA_BYTES_MAX
+
+    def take(self, media: list[ShownMedium]) -> list[ShownMedium]:
+        self.left -= sum(len(one.content or b"") for one in media)
+        return media
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReader:
+    """One tenant's tasks, as answers show them: through whichever method, a task looks the same."""
+
+    desk: TenantKernel
+    by: str
+
+    async def show(
+        self,
+        run: RunDetail,
+        *,
+        history: int | None = None,
+        modes: Sequence[str] = (),
+        has_artifacts: bool = True,
+        room: MediaRoom | None = None,
+    ) -> a2a.Task:
+        """Return a run as a task, with what its tools have shown and its message has, while there is room.
+
+        `modes`: kinds of output that the client takes; none for all.
+        """
+        room = room or MediaRoom()
+        media = room.take(await self._media(run["id"], modes, room)) if has_artifacts else []
+        attached: list[ShownMedium] = []
+        if history != 0:
+            services = self.desk.services
+            attached = await media_of_request(services, self.desk.id, run["id"], bytes_max=room.left)
+        return task_of(
+            run, history=history, has_artifacts=has_artifacts, media=media, attached=room.take(attached)
+        )
+
+    async def new_media(
+        self, run_id: str, known: Collection[str], modes: Sequence[str] = ()
+    ) -> list[a2a.Artifact]:
+        """Return what the tools of a task have shown beside the artifacts that a client has already."""
+        media = await self._media(run_id, modes, MediaRoom())
+        return [media_artifact(one) for one in media if one.ref not in known]
+
+    async def _media(self, run_id: str, modes: Sequence[str], room: MediaRoom) -> list[ShownMedium]:
+        """Return what the tools of a task have shown; without content what its client does not take."""
+        space = artifacts_of(self.desk, self.by)
+        services, tenant = self.desk.services, self.desk.id
+        found = await media_of_tools(services, tenant, run_id, space, bytes_max=room.left)
+        return [one if _is_taken(one.media_type, modes) else replace(one, content=None) for one in found]
+
+    async def page(self, asked: a2a.ListTasksRequest) -> a2a.ListTasksResponse:
+        """Return a page of tasks, the newest first. Errors: `InvalidParamsError`."""
+        size = asked.page_size if asked.HasField("page_size") else PAGE_DEFAULT
+        if not 1 <= size <= PAGE_MAX:
+            raise fault.InvalidParamsError(f"pageSize: expected 1 to {PAGE_MAX}, got {size}")
+        token: str = asked.page_token
+        if token and not (token.isascii() and token.isdigit() and len(token) <= 15):
+            raise fault.InvalidParamsError("pageToken: expected one as ListTasks gave it")
+        if asked.HasField("status_timestamp_after"):
+            raise fault.UnsupportedOperationError("statusTimestampAfter is not offered; leave it out")
+        history = history_of(asked) or 0
+        wanted = [status.value for status, state in STATES.items() if state == asked.status]
+        if asked.status and not wanted:  # a state that no task of this server has
+            return a2a.ListTasksResponse(page_size=size, total_size=0)
+        page = await runs_newest_first(
+            self.desk.services.store,
+            self.desk.id,
+            agent=AGENT,
+            prefix=f"{PREFIX}{asked.context_id}/" if asked.context_id else PREFIX,
+            statuses=wanted or None,
+            before=int(token) if token else None,
+            limit=size,
+        )
+        room = MediaRoom()  # of the whole page: the newest come first
+        tasks = [
+            await self.show(
+                await self.desk.show(row.run),
+                history=history,
+                has_artifacts=asked.include_artifacts,
+                room=room,
+            )
+            for row in page.rows
+        ]
+        return a2a.ListTasksResponse(
+            tasks=tasks,
+            page_size=size,
+            total_size=page.total,
+            next_page_token="" if page.next is None else str(page.next),
+        )

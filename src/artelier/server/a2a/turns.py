@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.chat.session.settings import said_text
 from artelier.errors import ArtelierError, Conflict, InvalidRequest
 from artelier.kernel import Limits, run_row
-from artelier.kernel.queries.content import ShownMedium, blob_json, media_of_tools
+from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.reports import RunDetail
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import RunStatus
@@ -41,18 +41,18 @@ from artelier.server.a2a.tasks import (
     AGENT,
     ENDS,
     PREFIX,
-    REPLY,
     STATES,
+    TaskReader,
     context_of,
     find_task,
-    media_artifact,
+    history_of,
+    reply_artifact,
     status_of,
     task_name,
     task_of,
     text_of,
 )
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, Key
-from artelier.server.deps import artifacts_of
 
 CONTEXT_CHARS_MAX = 100
 PARTS_MAX = 100
@@ -157,21 +157,15 @@ class TaskDesk:
         while not feed.is_over and not asked.configuration.return_immediately:
             await feed.news.wait()
         config = asked.configuration
-        history = config.history_length if config.HasField("history_length") else None
-        return await self.show(run_id, history=history, modes=config.accepted_output_modes)
+        return await self.show(run_id, history=history_of(config), modes=config.accepted_output_modes)
+
+    @property
+    def reader(self) -> TaskReader:
+        return TaskReader(desk=self.desk, by=self.by)
 
     async def show(self, task_id: str, *, history: int | None = None, modes: Sequence[str] = ()) -> a2a.Task:
-        """Return a task with what its tools have shown. `modes`: kinds of output that the client takes; none
-        for all. Errors: `NotFound`.
-        """
-        run = await find_task(self.desk, task_id)
-        return task_of(run, history=history, media=await self._media(run["id"], modes))
-
-    async def _media(self, run_id: str, modes: Sequence[str]) -> list[ShownMedium]:
-        """Return what the tools of a task have shown; without content what its client does not take."""
-        space = artifacts_of(self.desk, self.by)
-        found = await media_of_tools(self.desk.services, self.desk.id, run_id, space)
-        return [one if _is_taken(one.media_type, modes) else replace(one, content=None) for one in found]
+        """Return a task as `TaskReader.show` does. Errors: `NotFound`."""
+        return await self.reader.show(await find_task(self.desk, task_id), history=history, modes=modes)
 
     async def begin(self, asked: a2a.SendMessageRequest) -> TaskFeed:
         """Let a turn begin, or one that waits go on.
@@ -205,6 +199,7 @@ class TaskDesk:
 
     def _check(self, asked: a2a.SendMessageRequest) -> None:
         message, config = asked.message, asked.configuration
+        history_of(config)
         if not message.message_id or message.role != a2a.Role.ROLE_USER:
             raise InvalidRequest("the message", expected="a messageId, and the role ROLE_USER")
         if asked.tenant not in ("", self.desk.id):
@@ -282,16 +277,17 @@ class TaskDesk:
         going = self.errands.at_work((AGENT, self.desk.id, context_of(run["id"])))
         if going is not None and _feed_of(going).run_id == run["id"]:
             await asyncio.wait({going.task}, timeout=LET_GO_S)
-        return task_of(await find_task(self.desk, task_id))
+        return await self.show(task_id)
 
     async def stream(
-        self, feed: TaskFeed, *, modes: Sequence[str] = ()
+        self, feed: TaskFeed, *, history: int | None = None, modes: Sequence[str] = ()
     ) -> AsyncGenerator[a2a.StreamResponse]:
-        """Yield a turn's task, its reply piece by piece, what its tools have shown, and its state at the end
-        of the work at hand. `modes`: as of `show`.
+        """Yield a turn's task, its reply piece by piece, what its tools have shown since, and its state at
+        the end of the work at hand. `history`, `modes`: as of `show`.
         """
         run_id = await feed.begun()
-        yield a2a.StreamResponse(task=task_of(await find_task(self.desk, run_id)))
+        first = await self.show(run_id, history=history, modes=modes)
+        yield a2a.StreamResponse(task=first)
         number, sent = -1, ""
         while True:
             news, is_over = feed.news, feed.is_over
@@ -307,8 +303,9 @@ class TaskDesk:
         run = await find_task(self.desk, run_id)
         if (text := text_of(run)) and text != sent:
             yield _piece(run_id, text, append=False, is_last=True)
-        for medium in await self._media(run_id, modes):
-            yield _medium(run_id, medium)
+        there = {one.artifact_id for one in first.artifacts}
+        for artifact in await self.reader.new_media(run_id, there, modes):
+            yield _update(run_id, artifact, append=False, is_last=True)
         yield _state(run)
 
     async def follow(self, task_id: str) -> AsyncGenerator[a2a.StreamResponse]:
@@ -320,16 +317,20 @@ class TaskDesk:
             raise fault.UnsupportedOperationError(
                 f"the task has ended: it is {run['status']}; GetTask shows it"
             )
-        told = STATES[RunStatus(run["status"])]
+        told, there = STATES[RunStatus(run["status"])], set[str]()
         going = self.errands.at_work((AGENT, self.desk.id, context_of(run["id"])))
         if going is not None and _feed_of(going).run_id == run["id"]:
             # That is the work at hand: where it asks somebody, the task goes on with the answer.
             async with aclosing(self.stream(_feed_of(going))) as items:
                 async for item in items:
                     told = item.status_update.status.state
+                    there |= {one.artifact_id for one in item.task.artifacts}
+                    there.add(item.artifact_update.artifact.artifact_id)
                     yield item
         else:
-            yield a2a.StreamResponse(task=task_of(run))
+            task = await self.reader.show(run)
+            there |= {one.artifact_id for one in task.artifacts}
+            yield a2a.StreamResponse(task=task)
         loop, store = asyncio.get_running_loop(), self.desk.services.store
         came = asyncio.Event()
 
@@ -350,8 +351,8 @@ class TaskDesk:
                 if told in ENDS:
                     if text := text_of(run):
                         yield _piece(task_id, text, append=False, is_last=True)
-                    for medium in await self._media(task_id, ()):
-                        yield _medium(task_id, medium)
+                    for artifact in await self.reader.new_media(task_id, there):
+                        yield _update(task_id, artifact, append=False, is_last=True)
                 yield _state(run)
         finally:
             unlisten()
@@ -363,9 +364,10 @@ def _feed_of(errand: Errand) -> TaskFeed:
 
 
 def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> a2a.StreamResponse:
-    artifact = a2a.Artifact(
-        artifact_id=REPLY, name="Reply", parts=[a2a.Part(text=text, media_type="text/plain")]
-    )
+    return _update(run_id, reply_artifact(text), append=append, is_last=is_last)
+
+
+def _update(run_id: str, artifact: a2a.Artifact, *, append: bool, is_last: bool) -> a2a.StreamResponse:
     return a2a.StreamResponse(
         artifact_update=a2a.TaskArtifactUpdateEvent(
             task_id=run_id,
@@ -373,19 +375,6 @@ def _piece(run_id: str, text: str, *, append: bool, is_last: bool = False) -> a2
             artifact=artifact,
             append=append,
             last_chunk=is_last,
-        )
-    )
-
-
-def _is_taken(media_type: str, modes: Sequence[str]) -> bool:
-    kind = media_type.partition("/")[0]
-    return not modes or any(one in (media_type, f"{kind}/*", "*/*") for one in modes)
-
-
-def _medium(run_id: str, medium: ShownMedium) -> a2a.StreamResponse:
-    return a2a.StreamResponse(
-        artifact_update=a2a.TaskArtifactUpdateEvent(
-            task_id=run_id, context_id=context_of(run_id), artifact=media_artifact(medium), last_chunk=True
         )
     )
 

@@ -48,6 +48,7 @@ class ClientAnswer:
     """Key of the question that it answers."""
     content: object
     error: str
+    """Empty for a call that succeeded."""
     parts: tuple[MediaPart, ...] = ()
     """The images, sounds and files of the result."""
 
@@ -155,16 +156,20 @@ async def record_answers(
             new.setdefault(question, answer)
         elif not await _was_asked(desk, answer):
             raise unknown_call(answer)
-    given = [(one, await read_result_media(desk, by, one.parts)) for one in new.values() if not one.error]
-    for answer in new.values():
-        if answer.error:
-            await desk.approve(answer.run_id, answer.question, deny=True, note=answer.error, by=by)
+    given = [(one, await read_result_media(desk, by, one.parts)) for one in new.values()]
     for answer, shows in given:
         said: dict[str, object] = {"content": answer.content}
         if shows.notes:
             said["media"] = list(shows.notes)
-        escaped = desk.services.escape_placeholders(desk.id, said)
-        await desk.approve(answer.run_id, answer.question, arguments=escaped, media=shows.shown, by=by)
+        await desk.approve(
+            answer.run_id,
+            answer.question,
+            deny=bool(answer.error),
+            arguments=desk.services.escape_placeholders(desk.id, said),
+            note=answer.error,
+            media=shows.shown,
+            by=by,
+        )
     return len(new)
 
 

@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, ShownMedia, base64_size
+from artelier.artifacts.media.inspection import (
+    MediaFacts,
+    ResultWithMedia,
+    ShownMedia,
+    base64_size,
+    failed_call,
+)
 from artelier.errors import ArtelierError, ToolFailed
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Risk, ToolContext, ToolPort
@@ -147,9 +153,10 @@ class McpTool:
         )
 
     async def _value(self, result: Any) -> object:
-        if result.is_error:
-            raise ToolFailed(f"`{self.name}` failed: {error_text(result)}")
         media = await result_media(result)
+        if result.is_error:
+            said = f"`{self.name}` failed: {error_text(result)}"
+            return failed_call(said, media=media.facts, notes=media.notes.values())
         try:
             value = plain_json(value_of(result, media.notes))
         except NotJson as error:

@@ -1,5 +1,6 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { describe, expect, test } from "vitest";
+import { END_CODES } from "@/projection/endWords";
 import { foldAll } from "@/projection/fold";
 import { History } from "../../../tests/events";
 import { microOf, reachedLimit, suggestedUsd } from "./budget";
@@ -82,14 +83,7 @@ describe("what a goal says of itself", () => {
     expect(ended("something_new")).toBe("Failed");
   });
 
-  const CODES = [
-    ...["max_iterations", "stuck", "rejected", "decision_invalid", "output_invalid", "replay_mismatch"],
-    ...["model_refused_call", "provider_unavailable", "rate_limited", "model_timeout", "model_reply_broken"],
-    ...["context_too_long", "media_not_taken", "offline_cannot", "unknown_model", "missing_key"],
-    ...["price_unknown", "not_granted", "access_denied", "limit_reached", "insufficient_funds"],
-    ...["quota_reached", "something_new"],
-  ];
-  test.each(CODES)("of %s it says what happened and what helps", (reason) => {
+  test.each([...END_CODES, "something_new"])("of %s it says what happened and what helps", (reason) => {
     const message = `figures failed (${reason}).`;
     const said = outcomeOf(
       goal({ status: "failed", run_status: "failed", message }, { status: "failed", reason }),
@@ -110,13 +104,22 @@ describe("what a goal says of itself", () => {
     expect(order("rate_limited")).toEqual(["Retry figures", "Ask in other words"]);
   });
 
-  test("a goal whose planning failed repeats its run, under the name of what happened", () => {
-    const said = outcomeOf({
-      ...goal({ status: "failed", run_status: "failed", message: "no route to host" }),
-      reason: "provider_unavailable",
-      tasks: [],
+  test("a goal whose planning failed repeats its run, under the name of what happened, and says what helps", () => {
+    const planning = (reason: string, message: string) =>
+      outcomeOf({
+        ...goal({ status: "failed", run_status: "failed", message }),
+        reason,
+        tasks: [],
+      });
+    expect(planning("provider_unavailable", "no route to host")).toMatchObject({
+      title: "The provider is away",
+      sentence: "no route to host. Retry it when it is back.",
+      task: null,
     });
-    expect(said).toMatchObject({ title: "The provider is away", sentence: "no route to host", task: null });
+    expect(planning("plan_invalid", "A task has no agent.").title).toBe("No usable plan");
+    expect(planning("KeyError", "'x'").sentence).toBe(
+      "'x'. Retry it once the cause is gone, or ask again in other words.",
+    );
   });
 
   test("a plan that waits is no running goal", () => {

@@ -132,7 +132,10 @@ describe("a task", () => {
       "active",
     ]);
     expect(words[4]?.sentence).toContain("sales@1");
-    expect(words[3]?.sentence).toContain("model_unavailable");
+    expect(words[3]?.sentence).toMatch(/model_unavailable.*Retry it/u);
+    expect(says({ status: "failed", reason: "context_too_long" }).sentence).toContain(
+      "Ask again with a model",
+    );
   });
 
   test("offers only what would have an effect", () => {

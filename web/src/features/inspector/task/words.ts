@@ -1,3 +1,4 @@
+import { endWords, GENERAL_REMEDY } from "@/projection/endWords";
 import type { Run, Task } from "@/projection/graph";
 import { type Meaning, runWords, taskWords } from "@/projection/status";
 
@@ -8,11 +9,13 @@ interface Said {
   readonly sentence: string;
 }
 
-const LIMITS: Readonly<Record<string, string>> = {
-  max_iterations:
-    "The last iteration that was allowed is over, and the criteria are not met. Retry it for as many again.",
-  stuck: "It decided the same three times without new evidence. Leave it a note or other tools, then retry.",
-  budget_exhausted: "The budget is used up. Raise it, then retry.",
+/** By what a task has failed, where it is no error. */
+const KINDS: Readonly<Record<string, string>> = {
+  max_iterations: "by a limit",
+  stuck: "by a limit",
+  budget_exhausted: "by a limit",
+  rejected: "by a person",
+  decision_invalid: "by its decision",
 };
 
 /** Where a task stands: ends of different kinds are never called alike. */
@@ -43,22 +46,16 @@ export function taskSays(task: Task, run: Run | undefined): Said {
 }
 
 function failed(task: Task, run: Run | undefined, said: (sentence: string, more: string) => Said): Said {
-  const limit = LIMITS[task.reason];
-  if (limit !== undefined) return said(limit, "by a limit");
-  if (task.reason === "rejected") {
-    return said("A person has rejected its output. Its agent reads why when it is retried.", "by a person");
+  const more = KINDS[task.reason] ?? "by an error";
+  if (task.reason === "budget_exhausted") return said("The budget is used up. Raise it, then retry.", more);
+  const end = endWords(task.reason || (run?.reason ?? ""));
+  const why = (run?.message ?? "").replace(/[.\s]+$/, "");
+  if (end !== null) {
+    const detail = more === "by an error" && why !== "" ? ` (${why})` : "";
+    return said(`It ${end.what}${detail}. ${end.remedy}`, more);
   }
-  if (task.reason === "decision_invalid") {
-    return said(
-      "The model's reply was no decision, nor was its repair. Retry, or choose another model.",
-      "by its decision",
-    );
-  }
-  const why = [task.reason || run?.reason, run?.message].filter(Boolean).join(": ");
-  return said(
-    `${why === "" ? "Its run ended without a result" : why}. Retry it once the cause is gone.`,
-    "by an error",
-  );
+  const told = [task.reason || run?.reason, why].filter(Boolean).join(": ");
+  return said(`${told === "" ? "Its run ended without a result" : told}. ${GENERAL_REMEDY}`, more);
 }
 
 function blockedBy(task: Task, run: Run | undefined): string {
