@@ -423,7 +423,6 @@ def _convert(value: Any, output: Any) -> object:
         return msgspec.convert(value, output)
     except ValueError:  # another type than the run was asked for: its data is still true
         return value
-    return value
 
 
 SAID_MAX = 50

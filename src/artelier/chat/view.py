@@ -315,7 +315,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         raise InvalidEvent("status of a variant", expected="done, failed, aborted", got=data.status)
     limit_parts(data.parts)
     if not branch.made:
-        _ended_before_barrier(event, data)
+        _ended_before_barrier(data)
         return
     node = rows.load(tx, event, branch.made)
     if branch.trigger == "continue":
@@ -373,7 +373,7 @@ def _messages(event: Applied, tx: Tx, run: str) -> int:
     return newest_message_in(tx, event.stream.tenant, run, CONVERSATION)
 
 
-def _ended_before_barrier(event: Applied, data: ev.VariantEnded) -> None:
+def _ended_before_barrier(data: ev.VariantEnded) -> None:
     """A turn that failed so early has no variant; it stays as it was asked."""
     if data.parts or data.changes or data.user or data.marks or data.status == "done":
         raise ChatConflict(f"run {data.run!r} ends a variant that it has not begun")

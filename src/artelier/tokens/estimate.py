@@ -181,9 +181,7 @@ PDFS = frozenset(("application/pdf",))
 
 _MIB = 1024 * 1024
 
-RULES_DATE = "2026-11-24"
-"""When the bounds below were compared with what providers publish."""
-
+# The bounds below were compared with what providers publish on 2026-11-24.
 Bound = Callable[[Medium], int | None]
 
 
@@ -215,8 +213,8 @@ def _tiled(base: int, tile: int) -> Bound:
     return _of_images(base + 8 * tile)
 
 
-def _patched(factor: float, patches: int = 1_536) -> Bound:
-    return _of_images(ceil(patches * factor) + 16)
+def _patched(factor: float) -> Bound:
+    return _of_images(ceil(1_536 * factor) + 16)
 
 
 def _of_images(image: int) -> Bound:

@@ -132,9 +132,7 @@ class PartialWindow(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_WINDOW = Window(is_assumed=True)
 """Of a model that no table knows."""
 
-TABLE_DATE = "2026-11-24"
-"""When the table below was compared with what providers publish."""
-
+# Compared with what providers publish on 2026-11-24.
 # Families by longest prefix; where a family grew, the smallest. A limit of output near the window stands
 # here with a quarter of that, since prompts leave room for the answer.
 _FAMILIES: dict[str, Window] = {

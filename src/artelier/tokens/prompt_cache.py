@@ -20,9 +20,6 @@ from artelier.ports.model import ChatMessage, ModelRequest, is_tail
 from artelier.tokens.estimate import FRAMING_TOKENS, estimate_tokens
 from artelier.tokens.model_info import canonical_name
 
-TABLE_DATE = "2026-11-24"
-"""When the rules below were compared with the documentation of the providers."""
-
 CONVERSATION_MARKS = 3
 """Marks in a conversation; the one that is left of four stands behind tools and system text."""
 
@@ -46,6 +43,9 @@ class CacheRules:
     def is_marked(self) -> bool:
         """Return True if prefixes are kept where a request says, and nowhere else."""
         return self.marks_max > 0
+
+
+# These rules were compared with the documentation of the providers on 2026-11-24.
 
 
 def _anthropic(prefix_tokens_min: int) -> CacheRules:

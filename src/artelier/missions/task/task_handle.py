@@ -51,10 +51,6 @@ from artelier.missions.task.loop_state import LOOP as TASK
 from artelier.missions.task.loop_state import TaskJob, agent_content, counted_from, counts_anew, task_job
 from artelier.missions.view import DEPENDENCY_FAILED, REJECTED
 
-PAGE_MAX = 1_000
-ATTEMPTS_MAX = 20
-"""How often a change is decided anew because somebody else was faster."""
-
 UNSAID: Any = object()
 
 
