@@ -363,14 +363,9 @@ def _conversation_of(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded:
     shown, apart = data.shown, int(has_reply and data.patched)
     if reworded:
         shown, apart = shown - 1 - int(has_reply and not data.patched), 2
-    if shown <= 0 or shown > _messages(event, tx, data.run):
+    if shown <= 0 or shown > newest_message_in(tx, event.stream.tenant, data.run, CONVERSATION):
         return _ConversationPlace()
     return _ConversationPlace(base=data.run, shown=shown, apart=apart)
-
-
-def _messages(event: Applied, tx: Tx, run: str) -> int:
-    """Return how many messages of the chat a run has recorded, those that it goes on from included."""
-    return newest_message_in(tx, event.stream.tenant, run, CONVERSATION)
 
 
 def _ended_before_barrier(data: ev.VariantEnded) -> None:

@@ -86,11 +86,6 @@ def known_context_tokens(model: str) -> int | None:
     return found.context_window if found is not None else None
 
 
-def published_price(found: ModelInfo, *, at_us: int) -> ModelPrice:
-    """The table's price at a moment (some start on a date, some depend on the hour)."""
-    return found.get_prices(datetime.fromtimestamp(at_us / 1_000_000, tz=UTC))
-
-
 # --------------------------------------------------------------------------- windows
 # The number of tokens a model can read, and the number it should be allowed to write.
 
@@ -270,7 +265,9 @@ class ModelPrices:
         if isinstance(published, list):  # depends on the date or the hour
             _remember(self._found, name, found)
             moment_us = self._clock.now_us() if at_us is None else at_us
-            return _price_from(published_price(found, at_us=moment_us), found.id)
+            return _price_from(
+                found.get_prices(datetime.fromtimestamp(moment_us / 1_000_000, tz=UTC)), found.id
+            )
         price = _price_from(published, found.id)
         _remember(self._constant, name, price)
         return price

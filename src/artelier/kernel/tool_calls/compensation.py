@@ -99,7 +99,7 @@ async def _carry_out(
             kept += [f"{item.child}:{name}" for name in below.not_undone]
         else:
             result = await _undo(core, item)
-            if result.is_error and _code(result) != Erased.code:
+            if result.is_error and _error_of(result).get("code") != Erased.code:
                 raise _failure_of(core, item, result, undone)
             (kept if result.is_error else undone).append(item.name)
     return CompensationResult(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
@@ -142,10 +142,6 @@ def _failure_of(core: RunCore, item: UndoItem, result: ToolResult, undone: list[
 def _error_of(result: ToolResult) -> dict[str, Any]:
     """Return what a tool's error says."""
     return cast(dict[str, Any], result.value).get("error", {})
-
-
-def _code(result: ToolResult) -> str:
-    return str(_error_of(result).get("code", ""))
 
 
 async def _undo_child(

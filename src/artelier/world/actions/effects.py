@@ -304,11 +304,7 @@ async def _write(step: ActionStep, wish: WriteRequest) -> None:
         wish, standing, decision, tenant=step.scene.tenant, principal=step.agent, key=step.scene.key
     )
     act = step.act(ref=f"{event.id}@{event.version}")
-    await step.apply(_with_act(event, act), blobs=blobs)
-
-
-def _with_act(event: T, act: Act) -> T:
-    return msgspec.structs.replace(event, act=act)
+    await step.apply(msgspec.structs.replace(event, act=act), blobs=blobs)
 
 
 async def delete(step: ActionStep, action: Delete) -> None:

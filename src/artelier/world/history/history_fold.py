@@ -88,15 +88,6 @@ async def events_of(store: Store, reach: StreamReach) -> AsyncIterator[Event]:
         await asyncio.sleep(0)
 
 
-async def runs_of(host: Host, world: str, agent: str) -> list[str]:
-    """The runs that hold an agent's prompts, the newest first: those of the world, then of its ancestors."""
-    names = [world, *(one.world for one in await ancestors(host.services.store, host.id, world))]
-    found: list[str] = []
-    for name in names:
-        found += reversed([run for run in await _own_runs(host, name, agent) if run not in found])
-    return found
-
-
 async def run_reaches(host: Host, world: str, *, position: int) -> dict[str, int]:
     """Every run with prompts of the world's agents, and the position up to which it counts."""
     store = host.services.store
