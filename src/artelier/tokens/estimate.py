@@ -10,13 +10,12 @@ publishes is None, never a guess: under a limit such a call is refused. The esti
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from math import ceil
 from typing import Literal
 
 from artelier.ports.media import NO_MEDIA, MediaRules, Medium
-from artelier.tokens.model_info import canonical_name
+from artelier.tokens.model_info import longest_prefix, published_name
 
 FRAMING_TOKENS = 768
 """Tokens a provider may bill that are in no byte of the request.
@@ -290,13 +289,10 @@ _RULES: dict[str, MediaRules] = {
     "groq:": MediaRules(types=IMAGES, bytes_max={"image": 3 * 1_000_000}, count_max=5),
 }
 
-_SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")
-
 
 def media_rules(model: str) -> MediaRules:
     """Return what a model takes by its name. `UNKNOWN` for one that no table has."""
-    name = _SAME_API.sub("openai:", canonical_name(model))
-    prefix = max((key for key in _RULES if name.startswith(key)), key=len, default=None)
+    prefix = longest_prefix(published_name(model), _RULES)
     return UNKNOWN if prefix is None else _RULES[prefix]
 
 

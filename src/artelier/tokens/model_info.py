@@ -6,6 +6,7 @@ a second of CPU and happens on the first question; nothing is fetched.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Context, Decimal, localcontext
@@ -47,6 +48,14 @@ def canonical_name(model: str) -> str:
     if not colon:
         return name.lower() if name.lower() in BUILT_IN else f"{DEFAULT_PROVIDER}:{name}"
     return f"{provider.strip().lower()}:{rest.strip()}"
+
+
+_SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")
+
+
+def published_name(model: str) -> str:
+    """Return the canonical name under which a provider publishes a model, whichever API is asked for it."""
+    return _SAME_API.sub("openai:", canonical_name(model))
 
 
 def split_name(model: str) -> tuple[str, str]:
@@ -182,7 +191,7 @@ class Windows:
     def of(self, model: str) -> Window:
         name = canonical_name(model)
         own = self._overrides.get(name)
-        if own is None and (prefix := _longest_prefix(name, self._overrides)) is not None:
+        if own is None and (prefix := longest_prefix(name, self._overrides)) is not None:
             own = self._overrides[prefix]
         if isinstance(own, Window):
             return own
@@ -192,7 +201,7 @@ class Windows:
 
 @lru_cache(maxsize=1024)
 def _published_window(name: str) -> Window:
-    prefix = _longest_prefix(name, _FAMILIES)
+    prefix = longest_prefix(name, _FAMILIES)
     family = _FAMILIES[prefix] if prefix is not None else DEFAULT_WINDOW
     # A server behind `ollama:` decides its own window, whatever the model could take elsewhere.
     if name in BUILT_IN or name.startswith("ollama:"):
@@ -201,7 +210,8 @@ def _published_window(name: str) -> Window:
     return msgspec.structs.replace(family, context_tokens=known) if known else family
 
 
-def _longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
+def longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
+    """Return the longest key that a name begins with; None if it begins with none."""
     return max((key for key in table if name.startswith(key)), key=len, default=None)
 
 

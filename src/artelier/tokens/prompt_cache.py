@@ -7,7 +7,6 @@ says; so a forecast over the same requests tells what the provider will bill.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,7 +17,7 @@ import msgspec
 
 from artelier.ports.model import ChatMessage, ModelRequest, is_tail
 from artelier.tokens.estimate import FRAMING_TOKENS, estimate_tokens
-from artelier.tokens.model_info import canonical_name
+from artelier.tokens.model_info import canonical_name, longest_prefix, published_name
 
 CONVERSATION_MARKS = 3
 """Marks in a conversation; the one that is left of four stands behind tools and system text."""
@@ -93,13 +92,10 @@ _RULES: dict[str, CacheRules] = {
     "deepseek:": _automatic(64, step_tokens=64, lifetime_s=3600),
 }
 
-_SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")
-
 
 def cache_rules(model: str) -> CacheRules | None:
     """Return what is known of the cache of a model; None where nothing is."""
-    name = _SAME_API.sub("openai:", canonical_name(model))
-    prefix = max((key for key in _RULES if name.startswith(key)), key=len, default=None)
+    prefix = longest_prefix(published_name(model), _RULES)
     return _RULES[prefix] if prefix is not None else None
 
 
