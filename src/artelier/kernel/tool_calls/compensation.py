@@ -32,7 +32,7 @@ from artelier.kernel.tool_calls.compensation_plan import (
     undone_since,
 )
 from artelier.kernel.tool_calls.tool_outcome import ToolAsk, Undo
-from artelier.kernel.tool_calls.tool_step import undo_step
+from artelier.kernel.tool_calls.tool_step import step_with_key
 from artelier.log import decode_stored
 from artelier.ports.tool import ToolPort
 
@@ -124,7 +124,7 @@ async def _undo(core: RunCore, item: UndoItem) -> ToolResult:
         arguments=arguments,
         undo=Undo(step=item.key, port=port, run_id=item.run, gone=tuple(gone)),
     )
-    return await undo_step(core, asked, item.undo)
+    return await step_with_key(core, asked, item.undo)
 
 
 def _failure_of(core: RunCore, item: UndoItem, result: ToolResult, undone: list[str]) -> CompensationFailed:
