@@ -123,7 +123,6 @@ class Kernel:
         self._detached = DetachedRuns()
         self._renewing: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         """In each loop that drives runs: one may end while runs of another are at work."""
-        self._controls_seen = 0
         self._unlisten = store.listen(self._on_commit)
         self._loops: set[asyncio.AbstractEventLoop] = set()
         self._runner: asyncio.Runner | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import NamedTuple, NewType
+from typing import NewType
 
 from artelier.errors import InvalidRequest
 
@@ -36,13 +36,6 @@ _NO_BLOB = r"(?!b:[A-Za-z0-9_-]{43}$)"
 _ID = re.compile(_NO_BLOB + r"[A-Za-z0-9._:/-]{1,128}")
 # A sub-agent's run id grows with its depth: parent::sub_agent::key (depth is bounded elsewhere).
 _RUN_ID = re.compile(_NO_BLOB + r"[A-Za-z0-9._:/-]{1,512}")
-
-
-class Scope(NamedTuple):
-    """The isolation boundary of a row or a stream."""
-
-    tenant: str
-    space: str = MAIN_SPACE
 
 
 def _check(pattern: re.Pattern[str], value: object, what: str, expected: str) -> str:

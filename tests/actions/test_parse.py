@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +69,7 @@ def test_every_action_is_read_and_goes_back_to_json(name: str) -> None:
 
     assert action.name == name
     assert action.reasoning == "because"
-    assert action_from(action.to_json()) == action
+    assert action_from(msgspec.to_builtins(action)) == action
 
 
 def test_configure_tells_none_from_unsaid() -> None:

@@ -50,14 +50,13 @@ def test_a_reflex_acts_on_facts(content: object) -> None:
     outcome = outcome_of(content)
 
     assert outcome.action == Invoke(artifact_id="tool_x", args={"tick": 3})
-    assert (outcome.why, outcome.falls_through) == ("acted", False)
+    assert outcome.why == "acted"
 
 
 def test_none_falls_through_to_the_model() -> None:
     outcome = outcome_of(HAWKER, {**FACTS, "balance": 1})
 
     assert outcome == ReflexOutcome(why="none")
-    assert outcome.falls_through
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_none_falls_through_to_the_model() -> None:
 def test_every_failure_falls_through_with_a_reason(body: str, why: str, detail: str) -> None:
     outcome = outcome_of(f"def reflex(context):\n    {body}")
 
-    assert outcome.falls_through
+    assert outcome.action is None
     assert outcome.why == why or (not why and outcome.why == "error")
     assert detail.lower() in outcome.detail.lower()
     assert len(outcome.detail) <= 300
@@ -114,7 +113,7 @@ def test_every_failure_falls_through_with_a_reason(body: str, why: str, detail: 
 def test_code_that_is_no_reflex_falls_through(code: object, why: str) -> None:
     outcome = outcome_of(code)
 
-    assert outcome.falls_through
+    assert outcome.action is None
     assert outcome.why == why
 
 

@@ -188,14 +188,6 @@ def test_a_changed_key_is_used_from_the_next_call_on():
     assert registry.resolve("gpt-4o").port is not before
 
 
-def test_the_state_of_each_provider_is_told():
-    states = ModelRegistry(environ={"OPENAI_API_KEY": "k"}).providers()
-
-    assert states["openai"] == states["ollama"] == "ready"
-    assert "ANTHROPIC_API_KEY" in states["anthropic"]
-    assert "artelier[groq]" in states["groq"]
-
-
 def test_no_key_is_shown_by_a_resolved_port():
     resolved = ModelRegistry(environ={"OPENAI_API_KEY": "sk-secret-1"}).resolve("gpt-4o")
 

@@ -12,7 +12,7 @@ from typing import assert_type
 
 from artelier.clock import Clock, SystemClock
 from artelier.errors import ArtelierError, RateLimited, ReplayMismatch, RunSuspended
-from artelier.ids import RunId, Scope, TenantId, check_run_id, check_tenant
+from artelier.ids import RunId, TenantId, check_run_id, check_tenant
 from artelier.money import format_usd, parse_usd
 from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Usage, message_from
 
@@ -26,7 +26,6 @@ def amounts_come_as_text_and_numbers() -> None:
 def a_checked_id_is_a_type_of_its_own(text: str) -> None:
     assert_type(check_tenant(text), TenantId)
     assert_type(check_run_id(text), RunId)
-    assert_type(Scope("acme").space, str)
 
 
 def errors_carry_facts(error: ArtelierError) -> None:

@@ -17,11 +17,11 @@ from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Price
 from artelier.world import World
 from artelier.world.genesis import found, shipped, shipped_policies
-from artelier.world.history.history_fold import runs_of
+from artelier.world.history.history_fold import run_reaches
 from artelier.world.history.transfer import import_world
 from tests.kernel.files import fields_of
 from tests.world.places import add, balance, events, world_at
-from tests.world.town import Patience, answers, deals, exported, kernel_at, policies, rows, town
+from tests.world.town import NEWEST, Patience, answers, deals, exported, kernel_at, policies, rows, town
 
 FULL = {
     "accounts",
@@ -134,7 +134,7 @@ def test_a_world_is_imported_beside_itself_under_another_id(tmp_path: Path) -> N
             await copy.run(ticks=2)
             assert await copy.hash() == await world.hash()
             assert (await world.diff(copy))["equal"]
-            assert await runs_of(world.host, "twin", "dan") == ["twin/dan", "w/dan"]
+            assert [*await run_reaches(world.host, "twin", position=NEWEST)] == ["twin/dan", "w/dan"]
             assert [step["key"] for step in await runs.steps("twin/dan")] == ["t4/model", "t5/model"]
             await world.run(ticks=1)
             await world.close()
@@ -160,7 +160,7 @@ def test_prompts_of_an_imported_world_are_rendered_as_they_were_sent(tmp_path: P
             copy = await World.import_(runs, tmp_path / "f.artelier", id="f")
 
             assert carried.runs == ("w.fork-1/dan", "w/dan")
-            assert await runs_of(copy.host, "f", "dan") == ["w.fork-1/dan", "w/dan"]
+            assert [*await run_reaches(copy.host, "f", position=NEWEST)] == ["w.fork-1/dan", "w/dan"]
             row = await copy.row()
             assert (row.parent, row.forked_at, row.tick) == ("w", 2, 4)
             assert [
@@ -195,7 +195,8 @@ def test_an_imported_world_is_exported_again_with_all_its_runs(tmp_path: Path) -
         with kernel_at(tmp_path / "c.db") as third:
             last = await World.import_(third, again, policies=policies())
             await last.run(ticks=1)
-            assert await runs_of(last.host, "w", "dan") == ["w/dan::on::on", "w/dan::on", "w/dan"]
+            found = await run_reaches(last.host, "w", position=NEWEST)
+            assert [*found] == ["w/dan", "w/dan::on", "w/dan::on::on"]
             await last.close()
 
     asyncio.run(scenario())
@@ -229,8 +230,8 @@ def test_agents_whose_names_look_like_runs_that_go_on_have_their_own(tmp_path: P
             await copy.close()
 
             assert sorted(asked) == ["FIRST"] * 2 + ["SECOND"] * 2 + ["THIRD"] * 2
-            found = [await runs_of(copy.host, "w", agent) for agent in agents]
-            assert found == [[f"w/{agent}::on", f"w/{agent}"] for agent in agents]
+            found = await run_reaches(copy.host, "w", position=NEWEST)
+            assert [*found] == [run for one in agents for run in (f"w/{one}", f"w/{one}::on")]
 
     asyncio.run(scenario())
 

@@ -17,10 +17,10 @@ from artelier.log import Batch, Receipt, tenant_stream
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World
 from artelier.world.events import Ancestor
-from artelier.world.history.history_fold import runs_of
+from artelier.world.history.history_fold import run_reaches
 from artelier.world.queries.reports import interrupted_forks, worlds
 from tests.world.places import balance, events
-from tests.world.town import Patience, deals, kernel_at, model, rows, town
+from tests.world.town import NEWEST, Patience, deals, kernel_at, model, rows, town
 
 
 def test_a_fork_that_changes_nothing_goes_the_same_way(tmp_path: Path) -> None:
@@ -96,8 +96,9 @@ def test_a_fork_asks_models_in_runs_of_its_own(tmp_path: Path) -> None:
             grandchild = await fork.fork()
 
             assert [step["key"] for step in await runs.steps("w.fork-1/dan")] == ["t3/model"]
-            assert await runs_of(world.host, fork.id, "dan") == ["w.fork-1/dan", "w/dan"]
-            assert await runs_of(world.host, grandchild.id, "dan") == ["w.fork-1/dan", "w/dan"]
+            for one in (fork, grandchild):
+                found = await run_reaches(world.host, one.id, position=NEWEST)
+                assert [*found] == ["w.fork-1/dan", "w/dan"]
             for one in (world, fork, grandchild):
                 await one.close()
 

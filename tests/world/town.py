@@ -187,6 +187,9 @@ async def deals(world: World) -> None:
     await world.host.services.store.append(Batch(appends=(append,)))
 
 
+NEWEST = 2**53
+"""A position behind every event."""
+
 LEFT_OUT = {"artifacts": {"position"}, "artifact_versions": {"stream"}}
 """Columns that name places of the store."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.agents.autonomous import AutonomousAgent
@@ -56,15 +57,5 @@ _HOMES = {
 _MOVED = {"Chat": "artelier.chat"}
 """Names that were here; they load with a warning that names their package."""
 
-
-def __getattr__(name: str) -> object:
-    # Lazy, because the public Kernel needs one name of this package and must open fast.
-    if name in _MOVED:
-        import warnings
-
-        home = _MOVED[name]
-        warnings.warn(f"artelier.agents.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(home), name)
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# Lazy, because the public Kernel needs one name of this package and must open fast.
+__getattr__ = load_on_use(__name__, _HOMES, moved=_MOVED)

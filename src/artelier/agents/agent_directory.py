@@ -5,6 +5,7 @@ Facts are read from views. The operations: list, show, export, import, and compa
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
@@ -234,9 +235,9 @@ class AgentsHandle:
         With a `policy`, that strategy decides from then on when and how to compact.
         Errors: `NotFound`, also for a run that was never compacted.
         """
-        from artelier.agents.compaction import ASKED, checked_wish
+        from artelier.agents.compaction import ASKED, CompactionWish
 
         if not any(one["kind"] == "context.compacted" for one in await self.compactions(run_id)):
             raise NotFound(f"run {run_id!r} was never compacted")
-        wish = msgspec.to_builtins(checked_wish(undo=True, policy=policy))
-        return await self.signal(run_id, ASKED, wish, by=by)
+        wish = CompactionWish(undo=True, policy=None if policy is None else asdict(policy))
+        return await self.signal(run_id, ASKED, msgspec.to_builtins(wish), by=by)

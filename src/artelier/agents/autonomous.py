@@ -325,7 +325,7 @@ class AutonomousAgent:
                     if foreign:  # somebody was faster, and died: the run is theirs to go on with
                         raise RunSuspended(run.id, status="pending", reason="begun by another")
                     # What an existing run was asked to do is in its log, whatever is asked for now.
-                    own = _recorded_job(stored, job)
+                    own = replace(Job.from_stored(stored), output_schema=job.output_schema)
                     loop = self.loop(run, own, kit, sink=sink, desk=runs)
                     try:
                         await loop.drive(opened.snapshot)
@@ -495,12 +495,6 @@ def _model(model: str | None, llm_model: str | None) -> str:
     if not chosen:
         raise InvalidRequest("a run needs a model", expected='model="openai:gpt-5-mini" or "offline"')
     return chosen
-
-
-def _recorded_job(settings: Mapping[str, Any], job: Job) -> Job:
-    """Return what the run was started with, with the caller's own type for its output."""
-
-    return replace(Job.from_stored(settings), output_schema=job.output_schema)
 
 
 def by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from artelier.context import (
     prompt_tokens,
     section_tokens,
 )
-from artelier.errors import ArtelierError, InvalidRequest, NotFound
+from artelier.errors import ArtelierError, NotFound
 from artelier.kernel import Conversation, ModelResult, Prompt, Run, message_tokens
 from artelier.kernel.events import ContextCompacted, ContextRestored
 from artelier.kernel.prompt.manifest import canonical
@@ -255,10 +254,3 @@ class CompactionWish(msgspec.Struct, frozen=True, kw_only=True):
     undo: bool = False
     policy: dict[str, Any] | None = None
     """Fields of the strategy that holds from then on; None for the one that there is."""
-
-
-def checked_wish(*, undo: bool, policy: CompactionStrategy | None) -> CompactionWish:
-    """Return what to signal as `ASKED`. Errors: `InvalidRequest` if nothing is wished."""
-    if not undo and policy is None:
-        raise InvalidRequest("nothing to do", expected="undo, or another strategy")
-    return CompactionWish(undo=undo, policy=None if policy is None else asdict(policy))

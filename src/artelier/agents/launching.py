@@ -2,15 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from artelier.ports.lazy_names import load_moved
+
 if TYPE_CHECKING:
     from artelier.agents.launch import *  # noqa: F403
 
-
-def __getattr__(name: str) -> object:
-    import warnings
-
-    import artelier.agents.launch as successor
-
-    value = getattr(successor, name)
-    warnings.warn("artelier.agents.launching is now artelier.agents.launch", DeprecationWarning, stacklevel=2)
-    return value
+__getattr__ = load_moved(__name__, "artelier.agents.launch")

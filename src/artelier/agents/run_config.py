@@ -372,13 +372,11 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
             core.actor.note_aside(append, blobs)
             outcome["artifact"] = f"{artifact.id}@{artifact.version}"
     elif job.artifact:
-        outcome["artifact"] = await _written_artifact(run, result.key)
+        # A replay: the recorded run wrote it at this step.
+        outcome["artifact"] = await ref_written_by(
+            run.core.store, run.tenant_id, MAIN_SPACE, run.id, result.key
+        )
     run.finish(outcome)
-
-
-async def _written_artifact(run: Run, step: str) -> str:
-    """Return, on replay, the artifact that the recorded run wrote at this step."""
-    return await ref_written_by(run.core.store, run.tenant_id, MAIN_SPACE, run.id, step)
 
 
 async def agent_result(
@@ -423,7 +421,6 @@ def _convert(value: Any, output: Any) -> object:
         return msgspec.convert(value, output)
     except ValueError:  # another type than the run was asked for: its data is still true
         return value
-    return value
 
 
 SAID_MAX = 50

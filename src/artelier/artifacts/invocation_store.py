@@ -356,7 +356,7 @@ class Invoker:
             until_us=self._door.clock.now_us() + self._hold_us(),
             postings=(to_hold(verdict.payer, held.amount),),
         )
-        await self._send([Decided(event, self._door.actor)], call.id)
+        await self._send([Decided(event, self._door.actor)])
 
     async def _fail(
         self,
@@ -426,7 +426,6 @@ class Invoker:
         ids = stage.seen if changes else grounds
         await self._send(
             [*changes, Decided(event, self._door.actor)],
-            call.id,
             blobs=blobs,
             stage=None if failure else stage,
             ids=ids,
@@ -450,7 +449,7 @@ class Invoker:
             hold=held.id,
             postings=(from_hold(payer, payer, held.amount),),
         )
-        await self._send([Decided(event, self._door.actor)], id)
+        await self._send([Decided(event, self._door.actor)])
 
     async def release_abandoned(self) -> int:
         """Give back what this principal has held for invocations that cannot be at work any more."""
@@ -471,7 +470,6 @@ class Invoker:
     async def _send(
         self,
         changes: list[Decided],
-        id: str,
         *,
         blobs: list[Blob] | None = None,
         stage: StoreStage | None = None,

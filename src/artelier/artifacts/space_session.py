@@ -125,10 +125,10 @@ class Door(NamedTuple):
     def gate(self, stage: Stage) -> Gate:
         return Gate(stage, self.interpreter, self.decisions)
 
-    async def permit_action(self, id: str, action: str, *, version: int | None = None) -> Standing:
+    async def permit_action(self, id: str, action: str) -> Standing:
         """Return what stands under an id. Errors: `NotFound`, `AccessDenied`."""
         stage = self.stage()
-        verdict = await permit(stage, self.gate(stage), Ref(id, version), action, self.principal)
+        verdict = await permit(stage, self.gate(stage), Ref(id), action, self.principal)
         return verdict.granted()
 
     async def may(self, action: str, ids: Iterable[str]) -> set[str]:

@@ -430,13 +430,6 @@ class Artifacts:
         )
         return (await plan).append
 
-    async def plan_leave(
-        self, group_id: str, *principals: str, actor: str | None = None, cause: str | None = None
-    ) -> StreamAppend:
-        """All of `leave` but the append."""
-        plan = Groups(self._door).plan(GroupLeft, group_id, principals, actor=actor, cause=cause)
-        return (await plan).append
-
     async def members(self, group_id: str, *, limit: int = 100, after: str | None = None) -> Members:
         """Members of a group by name, beyond the name `after`; needs the right to read the group."""
         return await Groups(self._door).members(group_id, limit=_checked_limit(limit), after=after)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.chat.session.agent_conversation import Chat
@@ -14,20 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Chat", "RunEvent", "Session", "Turn", "TurnResult", "Variant"]
 
-_HOME = {
-    "Chat": "artelier.chat.session.agent_conversation",
-    "RunEvent": "artelier.chat.session.event_stream",
-    "Session": "artelier.chat.session.session",
-    "Turn": "artelier.chat.session.chat_reader",
-    "TurnResult": "artelier.chat.turn.turn_runner",
-    "Variant": "artelier.chat.session.chat_reader",
+_HOMES = {
+    "Chat": "session.agent_conversation",
+    "RunEvent": "session.event_stream",
+    "Session": "session.session",
+    "Turn": "session.chat_reader",
+    "TurnResult": "turn.turn_runner",
+    "Variant": "session.chat_reader",
 }
 
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'artelier.chat' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = load_on_use(__name__, _HOMES)

@@ -429,16 +429,15 @@ def revise_message(event: Applied, tx: Tx) -> None:
             "UPDATE chat_nodes SET user = ? WHERE chat = ? AND node = ?", (parts, node.chat, node.turn)
         )
         if node.node != node.turn:
-            _set(tx, "user", "[]", node.chat, node.node)  # what an operation had made of the old words
+            # What an operation had made of the old words.
+            tx.execute(
+                "UPDATE chat_nodes SET user = '[]' WHERE chat = ? AND node = ?", (node.chat, node.node)
+            )
     else:
         tx.execute(
             "UPDATE chat_nodes SET parts = ? WHERE chat = ? AND node = ?", (parts, node.chat, node.node)
         )
     _forget_recorded(tx, node, data.role)
-
-
-def _set(tx: Tx, column: str, value: str, chat: int, node: int) -> None:
-    tx.execute(f"UPDATE chat_nodes SET {column} = ? WHERE chat = ? AND node = ?", (value, chat, node))
 
 
 def hide_message(event: Applied, tx: Tx) -> None:

@@ -315,7 +315,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         raise InvalidEvent("status of a variant", expected="done, failed, aborted", got=data.status)
     limit_parts(data.parts)
     if not branch.made:
-        _ended_before_barrier(event, data)
+        _ended_before_barrier(data)
         return
     node = rows.load(tx, event, branch.made)
     if branch.trigger == "continue":
@@ -363,17 +363,12 @@ def _conversation_of(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded:
     shown, apart = data.shown, int(has_reply and data.patched)
     if reworded:
         shown, apart = shown - 1 - int(has_reply and not data.patched), 2
-    if shown <= 0 or shown > _messages(event, tx, data.run):
+    if shown <= 0 or shown > newest_message_in(tx, event.stream.tenant, data.run, CONVERSATION):
         return _ConversationPlace()
     return _ConversationPlace(base=data.run, shown=shown, apart=apart)
 
 
-def _messages(event: Applied, tx: Tx, run: str) -> int:
-    """Return how many messages of the chat a run has recorded, those that it goes on from included."""
-    return newest_message_in(tx, event.stream.tenant, run, CONVERSATION)
-
-
-def _ended_before_barrier(event: Applied, data: ev.VariantEnded) -> None:
+def _ended_before_barrier(data: ev.VariantEnded) -> None:
     """A turn that failed so early has no variant; it stays as it was asked."""
     if data.parts or data.changes or data.user or data.marks or data.status == "done":
         raise ChatConflict(f"run {data.run!r} ends a variant that it has not begun")

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.context.assembly import Section, Source, assemble, prompt_tokens, section_tokens
@@ -42,27 +43,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MessageBlock": "artelier.context.compaction",
-    "CompactionStrategy": "artelier.context.compaction",
-    "Context": "artelier.context.builder",
-    "ContextBuilder": "artelier.context.builder",
-    "Estimator": "artelier.context.compaction",
-    "Section": "artelier.context.assembly",
-    "Source": "artelier.context.assembly",
-    "Wish": "artelier.context.compaction",
-    "assemble": "artelier.context.assembly",
-    "compact": "artelier.context.compaction",
-    "cut": "artelier.tokens.estimate",
-    "fence": "artelier.kernel.prompt.manifest",
-    "kept_from": "artelier.context.compaction",
-    "prompt_tokens": "artelier.context.assembly",
-    "section_tokens": "artelier.context.assembly",
-    "template": "artelier.context.builder",
+    "MessageBlock": "compaction",
+    "CompactionStrategy": "compaction",
+    "Context": "builder",
+    "ContextBuilder": "builder",
+    "Estimator": "compaction",
+    "Section": "assembly",
+    "Source": "assembly",
+    "Wish": "compaction",
+    "assemble": "assembly",
+    "compact": "compaction",
+    "cut": "assembly",
+    "fence": "assembly",
+    "kept_from": "compaction",
+    "prompt_tokens": "assembly",
+    "section_tokens": "assembly",
+    "template": "builder",
 }
 
-
-def __getattr__(name: str) -> object:
-    # Lazy, because the public Kernel needs the strategy of compactions alone and must open fast.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+# Lazy, because the public Kernel needs the strategy of compactions alone and must open fast.
+__getattr__ = load_on_use(__name__, _HOMES)

@@ -105,13 +105,12 @@ async def sums(store: Store, tenant: str) -> list[AssetSum]:
 
 
 async def balances_of(
-    store: Store, tenant: str, *, space: str = MAIN_SPACE, asset: str = USD, like: str = "%"
+    store: Store, tenant: str, *, space: str = MAIN_SPACE, asset: str = USD
 ) -> dict[str, int]:
-    """Return the balances of an asset in a space by account; `like` is a pattern of SQL for their names."""
+    """Return the balances of an asset in a space by account."""
     rows = await store.query(
-        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?"
-        " AND account LIKE ?",
-        (tenant, space, asset, like),
+        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?",
+        (tenant, space, asset),
     )
     return dict(rows)
 

@@ -34,7 +34,6 @@ Ref = Annotated[str, Field(min_length=1, max_length=256)]
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
 
 Action = Literal["analyze", "use_tool", "create_artifact", "complete_task"]
-ACTIONS: tuple[Action, ...] = ("analyze", "use_tool", "create_artifact", "complete_task")
 ArtifactType = Literal["markdown", "json", "text", "none"]
 
 

@@ -115,7 +115,6 @@ class Membranes:
         members: Iterable[str] = (),
         budget_usd: str | int | Decimal | None = None,
         by: str = OPERATOR,
-        cause: str | None = None,
         provenance: Provenance | None = None,
     ) -> tuple[StreamAppend, list[Blob]]:
         """All of `create` but the append and the cap, for a caller with a batch of its own."""
@@ -128,11 +127,10 @@ class Membranes:
             content={"name": checked_name(name), "budget_usd": checked_budget(budget_usd)},
             access={"allow": {"read": [group]}},
             expected_version=0,
-            cause=cause,
             provenance=provenance,
         )
         if joining := tuple(members):
-            append = await artifacts.plan_join(id, *joining, cause=cause, after=append)
+            append = await artifacts.plan_join(id, *joining, after=append)
         return append, blobs
 
     async def list(

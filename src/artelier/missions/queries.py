@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -172,6 +172,10 @@ async def _dependencies(desk: TenantScope, tasks: Sequence[str]) -> dict[str, li
         " AND task IN (SELECT value FROM json_each(?)) ORDER BY task, before",
         (desk.id, msgspec.json.encode(list(tasks)).decode()),
     )
+    return _by_task(rows)
+
+
+def _by_task(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for task, before in rows:
         found.setdefault(task, []).append(before)
@@ -427,10 +431,7 @@ async def dependencies_in(desk: TenantScope, mission: str) -> dict[str, list[str
         " AND d.task = t.task WHERE t.tenant = ? AND t.mission = ? ORDER BY d.task, d.before",
         (desk.id, mission),
     )
-    found: dict[str, list[str]] = {}
-    for task, before in rows:
-        found.setdefault(task, []).append(before)
-    return found
+    return _by_task(rows)
 
 
 async def needed_by(desk: TenantScope, task: str) -> list[str]:

@@ -74,19 +74,6 @@ class ModelRegistry:
         port = self._every or self._override(canonical) or self._plugged(canonical)
         return Resolved(canonical, port if port is not None else self._provider(canonical))
 
-    def providers(self) -> dict[str, str]:
-        """Each known provider with its state: `ready`, or what is missing and how to get it."""
-        states: dict[str, str] = {}
-        for provider, vendor in VENDORS.items():
-            try:
-                _check_installed(provider, vendor)
-                self._endpoint(provider, vendor)
-            except (UnknownModel, MissingKey) as error:
-                states[provider] = str(error)
-            else:
-                states[provider] = "ready"
-        return states
-
     def keys(self) -> dict[str, bool]:
         """Each provider that needs a key, and whether one is in the environment. Never the key."""
         return {

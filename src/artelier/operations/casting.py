@@ -2,19 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from artelier.ports.lazy_names import load_moved
+
 if TYPE_CHECKING:
     from artelier.operations.lore.character_import import *  # noqa: F403
 
-
-def __getattr__(name: str) -> object:
-    import warnings
-
-    import artelier.operations.lore.character_import as successor
-
-    value = getattr(successor, name)
-    warnings.warn(
-        "artelier.operations.casting is now artelier.operations.lore.character_import",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return value
+__getattr__ = load_moved(__name__, "artelier.operations.lore.character_import")

@@ -2,19 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from artelier.ports.lazy_names import load_moved
+
 if TYPE_CHECKING:
     from artelier.operations.profile.operation_profile import *  # noqa: F403
 
-
-def __getattr__(name: str) -> object:
-    import warnings
-
-    import artelier.operations.profile.operation_profile as successor
-
-    value = getattr(successor, name)
-    warnings.warn(
-        "artelier.operations.validation is now artelier.operations.profile.operation_profile",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return value
+__getattr__ = load_moved(__name__, "artelier.operations.profile.operation_profile")

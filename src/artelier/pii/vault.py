@@ -342,18 +342,17 @@ class Vault:
         name = hmac_sha256(self._naming, code + spelling)[:_NAME_BYTES]
         sealed = name + self._sealer.seal(self._sealing, name, spelling)
         if len(self._pending) >= self._pending_max:
-            self._drop_stored()
+            self._drop_stored(list(self._pending))
+            self._pending_max = max(PENDING_MAX, 2 * len(self._pending))
         self._pending[made] = Secret(self._tenant, made, key, generation, self._key_id, sealed)
         return made
 
-    def _drop_stored(self) -> None:
+    def _drop_stored(self, named: Sequence[str]) -> None:
         """Keep no row that the table has; those that it lacks may still be named by what is stored next."""
-        named = list(self._pending)
         for start in range(0, len(named), _LOOKED_AT_ONCE):
             some = named[start : start + _LOOKED_AT_ONCE]
             for stored in stored_placeholders(self._look, self._tenant, some):
                 del self._pending[stored]
-        self._pending_max = max(PENDING_MAX, 2 * len(self._pending))
 
     def _is_free(self, made: str, key: bytes) -> bool:
         pending = self._pending.get(made)
@@ -366,10 +365,7 @@ class Vault:
         if not self._pending:
             return ()
         waiting = self.waiting(named)
-        for start in range(0, len(waiting), _LOOKED_AT_ONCE):
-            some = waiting[start : start + _LOOKED_AT_ONCE]
-            for stored in stored_placeholders(self._look, self._tenant, some):
-                del self._pending[stored]
+        self._drop_stored(waiting)
         return tuple(self._pending[one] for one in waiting if one in self._pending)
 
     def waiting(self, named: Iterable[str]) -> list[str]:

@@ -18,7 +18,6 @@ import msgspec
 from artelier.errors import InvalidConfig, InvalidRequest
 
 Role = Literal["system", "user", "assistant", "tool"]
-ROLES: frozenset[str] = frozenset(("system", "user", "assistant", "tool"))
 
 _canonical = msgspec.json.Encoder(order="sorted", decimal_format="string")
 

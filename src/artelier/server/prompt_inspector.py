@@ -43,7 +43,15 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> runs.Manife
                 tag=part.tag,
                 tokens=part.tokens,
                 source=list(part.src),
-                reason=_reason(part),
+                reason=reason_of(
+                    part.stability,
+                    joined=part.joined,
+                    attach=part.attach,
+                    shows=part.conversation,
+                    start=part.start,
+                    end=part.end,
+                    cut=part.cut,
+                ),
                 stability=part.stability,
                 trust=part.trust,
                 cut=part.cut,
@@ -69,18 +77,6 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> runs.Manife
         adapter=found.adapter,
         body=found.body,
         not_sent=list(found.not_sent),
-    )
-
-
-def _reason(part: PartRecord) -> str:
-    return reason_of(
-        part.stability,
-        joined=part.joined,
-        attach=part.attach,
-        shows=part.conversation,
-        start=part.start,
-        end=part.end,
-        cut=part.cut,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.telemetry.export import GuardedTelemetry, exporting, telemetry_of
@@ -18,9 +19,5 @@ _HOMES = {
     "telemetry_of": "export",
 }
 
-
-def __getattr__(name: str) -> object:
-    # Lazy, because `spans` and `export` import opentelemetry.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# Lazy, because `spans` and `export` import opentelemetry.
+__getattr__ = load_on_use(__name__, _HOMES)

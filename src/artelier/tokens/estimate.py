@@ -10,13 +10,12 @@ publishes is None, never a guess: under a limit such a call is refused. The esti
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from math import ceil
 from typing import Literal
 
 from artelier.ports.media import NO_MEDIA, MediaRules, Medium
-from artelier.tokens.model_info import canonical_name
+from artelier.tokens.model_info import longest_prefix, published_name
 
 FRAMING_TOKENS = 768
 """Tokens a provider may bill that are in no byte of the request.
@@ -181,9 +180,7 @@ PDFS = frozenset(("application/pdf",))
 
 _MIB = 1024 * 1024
 
-RULES_DATE = "2026-11-24"
-"""When the bounds below were compared with what providers publish."""
-
+# The bounds below were compared with what providers publish on 2026-11-24.
 Bound = Callable[[Medium], int | None]
 
 
@@ -215,8 +212,8 @@ def _tiled(base: int, tile: int) -> Bound:
     return _of_images(base + 8 * tile)
 
 
-def _patched(factor: float, patches: int = 1_536) -> Bound:
-    return _of_images(ceil(patches * factor) + 16)
+def _patched(factor: float) -> Bound:
+    return _of_images(ceil(1_536 * factor) + 16)
 
 
 def _of_images(image: int) -> Bound:
@@ -292,13 +289,10 @@ _RULES: dict[str, MediaRules] = {
     "groq:": MediaRules(types=IMAGES, bytes_max={"image": 3 * 1_000_000}, count_max=5),
 }
 
-_SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")
-
 
 def media_rules(model: str) -> MediaRules:
     """Return what a model takes by its name. `UNKNOWN` for one that no table has."""
-    name = _SAME_API.sub("openai:", canonical_name(model))
-    prefix = max((key for key in _RULES if name.startswith(key)), key=len, default=None)
+    prefix = longest_prefix(published_name(model), _RULES)
     return UNKNOWN if prefix is None else _RULES[prefix]
 
 

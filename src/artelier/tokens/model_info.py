@@ -6,6 +6,7 @@ a second of CPU and happens on the first question; nothing is fetched.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Context, Decimal, localcontext
@@ -49,6 +50,14 @@ def canonical_name(model: str) -> str:
     return f"{provider.strip().lower()}:{rest.strip()}"
 
 
+_SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")
+
+
+def published_name(model: str) -> str:
+    """Return the canonical name under which a provider publishes a model, whichever API is asked for it."""
+    return _SAME_API.sub("openai:", canonical_name(model))
+
+
 def split_name(model: str) -> tuple[str, str]:
     """The provider and the model of a name; a built-in is its own provider with an empty model."""
     provider, _, rest = canonical_name(model).partition(":")
@@ -84,11 +93,6 @@ def find_model(model: str) -> ModelInfo | None:
 def known_context_tokens(model: str) -> int | None:
     found = find_model(model)
     return found.context_window if found is not None else None
-
-
-def published_price(found: ModelInfo, *, at_us: int) -> ModelPrice:
-    """The table's price at a moment (some start on a date, some depend on the hour)."""
-    return found.get_prices(datetime.fromtimestamp(at_us / 1_000_000, tz=UTC))
 
 
 # --------------------------------------------------------------------------- windows
@@ -132,9 +136,7 @@ class PartialWindow(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_WINDOW = Window(is_assumed=True)
 """Of a model that no table knows."""
 
-TABLE_DATE = "2026-11-24"
-"""When the table below was compared with what providers publish."""
-
+# Compared with what providers publish on 2026-11-24.
 # Families by longest prefix; where a family grew, the smallest. A limit of output near the window stands
 # here with a quarter of that, since prompts leave room for the answer.
 _FAMILIES: dict[str, Window] = {
@@ -189,7 +191,7 @@ class Windows:
     def of(self, model: str) -> Window:
         name = canonical_name(model)
         own = self._overrides.get(name)
-        if own is None and (prefix := _longest_prefix(name, self._overrides)) is not None:
+        if own is None and (prefix := longest_prefix(name, self._overrides)) is not None:
             own = self._overrides[prefix]
         if isinstance(own, Window):
             return own
@@ -199,7 +201,7 @@ class Windows:
 
 @lru_cache(maxsize=1024)
 def _published_window(name: str) -> Window:
-    prefix = _longest_prefix(name, _FAMILIES)
+    prefix = longest_prefix(name, _FAMILIES)
     family = _FAMILIES[prefix] if prefix is not None else DEFAULT_WINDOW
     # A server behind `ollama:` decides its own window, whatever the model could take elsewhere.
     if name in BUILT_IN or name.startswith("ollama:"):
@@ -208,7 +210,8 @@ def _published_window(name: str) -> Window:
     return msgspec.structs.replace(family, context_tokens=known) if known else family
 
 
-def _longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
+def longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
+    """Return the longest key that a name begins with; None if it begins with none."""
     return max((key for key in table if name.startswith(key)), key=len, default=None)
 
 
@@ -272,7 +275,9 @@ class ModelPrices:
         if isinstance(published, list):  # depends on the date or the hour
             _remember(self._found, name, found)
             moment_us = self._clock.now_us() if at_us is None else at_us
-            return _price_from(published_price(found, at_us=moment_us), found.id)
+            return _price_from(
+                found.get_prices(datetime.fromtimestamp(moment_us / 1_000_000, tz=UTC)), found.id
+            )
         price = _price_from(published, found.id)
         _remember(self._constant, name, price)
         return price

@@ -7,7 +7,6 @@ says; so a forecast over the same requests tells what the provider will bill.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,10 +17,7 @@ import msgspec
 
 from artelier.ports.model import ChatMessage, ModelRequest, is_tail
 from artelier.tokens.estimate import FRAMING_TOKENS, estimate_tokens
-from artelier.tokens.model_info import canonical_name
-
-TABLE_DATE = "2026-11-24"
-"""When the rules below were compared with the documentation of the providers."""
+from artelier.tokens.model_info import canonical_name, longest_prefix, published_name
 
 CONVERSATION_MARKS = 3
 """Marks in a conversation; the one that is left of four stands behind tools and system text."""
@@ -46,6 +42,9 @@ class CacheRules:
     def is_marked(self) -> bool:
         """Return True if prefixes are kept where a request says, and nowhere else."""
         return self.marks_max > 0
+
+
+# These rules were compared with the documentation of the providers on 2026-11-24.
 
 
 def _anthropic(prefix_tokens_min: int) -> CacheRules:
@@ -93,13 +92,10 @@ _RULES: dict[str, CacheRules] = {
     "deepseek:": _automatic(64, step_tokens=64, lifetime_s=3600),
 }
 
-_SAME_API = re.compile(r"\Aopenai-(?:chat|responses):")
-
 
 def cache_rules(model: str) -> CacheRules | None:
     """Return what is known of the cache of a model; None where nothing is."""
-    name = _SAME_API.sub("openai:", canonical_name(model))
-    prefix = max((key for key in _RULES if name.startswith(key)), key=len, default=None)
+    prefix = longest_prefix(published_name(model), _RULES)
     return _RULES[prefix] if prefix is not None else None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.tools.built_in import workspace_tools
@@ -33,14 +34,14 @@ _HOMES = {
     "SkillFolder": "skills",
     "SkillsIn": "skills",
     "HttpRule": "http_rules",
+    "Tool": "function",
     "ToolRegistry": "function",
+    "ToolResultInvalid": "function",
+    "ToolReturn": "function",
     "http_json_tool": "http_json",
+    "tool": "function",
     "workspace_tools": "built_in",
 }
 
-
-def __getattr__(name: str) -> object:
-    # Lazy, because the helper process lives below this package and must start fast.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'function')}"), name)
+# Lazy, because the helper process lives below this package and must start fast.
+__getattr__ = load_on_use(__name__, _HOMES)

@@ -18,7 +18,6 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from artelier.errors import InvalidConfig, MissingKey, NotGranted, ToolFailed
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str, int], Iterable[str]]
 """Addresses of a host, as text. Errors: `OSError`."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.world.config import Mint, Shock, Subscriptions, WorldConfig, read_config
@@ -22,9 +23,5 @@ _HOMES = {
 
 __all__ = ["Mint", "Passed", "Shock", "Subscriptions", "World", "WorldConfig", "read_config"]
 
-
-def __getattr__(name: str) -> object:
-    # Lazy: events and views of worlds are part of every kernel, the rest only of those that have worlds.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# Lazy: events and views of worlds are part of every kernel, the rest only of those that have worlds.
+__getattr__ = load_on_use(__name__, _HOMES)

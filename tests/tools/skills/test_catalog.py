@@ -138,7 +138,6 @@ def test_a_process_that_resumes_a_run_knows_skills_without_a_listing_of_its_own(
         later = SkillCatalog([server])
         before = set(later.ports())
         value = await call(later, kernel, "load_skill", skill_name="add")
-        await SkillCatalog([server]).ready(kernel.services, "acme")
         return before, value["tool"], set(later.ports())
 
     assert with_kernel(scenario) == (set(), "add", {"add"})

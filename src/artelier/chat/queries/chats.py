@@ -143,16 +143,13 @@ class SessionReport(TypedDict):
     is_current: bool
 
 
-async def list_chats(
-    store: Store, tenant: str, *, after: str | None, limit: int, archived: bool | None = None
-) -> ChatPage:
-    """Return chats by id; with `archived`, only those that are, or are not."""
+async def list_chats(store: Store, tenant: str, *, after: str | None, limit: int) -> ChatPage:
+    """Return chats by id, archived ones too."""
     limit = max(1, min(limit, PAGE_MAX))
     rows = await store.query(
         "SELECT chat, branches, runs, opened_us, changed_us, archived, title FROM chats"
-        " WHERE tenant = ? AND chat > ? AND deleted = 0 AND (CAST(? AS INTEGER) IS NULL OR archived = ?)"
-        " ORDER BY chat LIMIT ?",
-        (tenant, after or "", archived, archived, limit + 1),
+        " WHERE tenant = ? AND chat > ? AND deleted = 0 ORDER BY chat LIMIT ?",
+        (tenant, after or "", limit + 1),
     )
     items: list[ChatReport] = [
         {

@@ -160,7 +160,8 @@ class Chat:
         Errors: `NotFound` if nothing was ever said; those of `AutonomousAgent.resume`.
         """
         runs = self._agent.kernel.for_tenant(self._tenant)
-        row = await oldest_open_turn(runs.services, runs.id, self.session)
+        store = runs.services.store
+        row = await numbered_run(store, runs.id, self.session, loop=LOOP, oldest_open=True)
         row = row or await last_turn(runs.services, runs.id, self.session)
         if row is None:
             raise NotFound(f"nothing was said in session {self.session!r} yet")
@@ -326,11 +327,6 @@ def _unfence(text: str) -> str:
 async def last_turn(services: Services, tenant: str, session: str) -> RunRow | None:
     """The row of the newest run of a session; None if it has none."""
     return await numbered_run(services.store, tenant, session, loop=LOOP)
-
-
-async def oldest_open_turn(services: Services, tenant: str, session: str) -> RunRow | None:
-    """Return the row of the first run of a session that has not ended; None if all have."""
-    return await numbered_run(services.store, tenant, session, loop=LOOP, oldest_open=True)
 
 
 # What a turn is told of the turns that wait

@@ -74,14 +74,7 @@ class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def main_call(
-    run: Run,
-    prompt: Prompt,
-    *,
-    model: str,
-    params: dict[str, Any],
-    left_s: float | None,
-    sink: Sink | None,
-    prefix: str = "",
+    run: Run, prompt: Prompt, *, model: str, params: dict[str, Any], left_s: float | None, sink: Sink | None
 ) -> tuple[MainCall, ModelResult | None]:
     """Ask the model, once: how that ended, and the reply if one is recorded.
 
@@ -96,15 +89,14 @@ async def main_call(
         ref, blobs = run.core.keep_json(msgspec.to_builtins(ended))
         return StepCompleted(key=full, name="main_llm", result=ref), blobs
 
-    done = await run.receipt(StepCompleted, make, key=f"{prefix}{KEY}")
+    done = await run.receipt(StepCompleted, make, key=KEY)
     call = msgspec.convert(await run.core.load_json(done.result), MainCall)
     if not call.replied:
         return call, None
     if heard:
         return call, heard[0]
     renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
-    key = f"{prefix}{STEP}"
-    return call, ModelResult(text=call.text, key=key, reply=await renderer.reply(key))
+    return call, ModelResult(text=call.text, key=STEP, reply=await renderer.reply(STEP))
 
 
 async def _ask_model(

@@ -163,12 +163,9 @@ class TurnParts:
         found = await with_speaker(run, job, await found_from(run, job, read))
         turn = cls(run, job, found, sink, desk)
         await turn.chronicle.take_keys()
-        await turn.record_plan()
+        # Every operation, skipped ones included, before anything runs.
+        await turn._phase("planning", plan=turn._plan.to_planned())
         return turn
-
-    async def record_plan(self) -> None:
-        """Write down every operation, skipped ones included, before anything runs."""
-        await self._phase("planning", plan=self._plan.to_planned())
 
     def parts(self) -> Parts[TurnState, MainCall]:
         return Parts(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from artelier.cli import display, exit_codes
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
     from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.definition import Operation, PromptInclusion
     from artelier.operations.profile.draft_parser import ProfileMistake
-    from artelier.operations.profile.operation_profile import OperationProfile
+    from artelier.operations.profile.operation_profile import ListedProfile, OperationProfile
 
-SHIPPED = "shipped"
-"""Where a profile is from that is no artifact."""
 PAGE_MAX = 100
 
 app = group("profile", help="Look at profiles of operations, check and store them.")
@@ -79,10 +76,9 @@ async def list_profiles(
     ] = None,
 ) -> None:
     """List the shipped profiles and those of this database."""
-    from artelier.operations.profile.operation_profile import OperationProfile
-    from artelier.operations.profile.store import SHIPPED as NAMES
+    from artelier.operations.profile.operation_profile import ListedProfile
 
-    items = [] if after else [_item(OperationProfile.shipped(name), SHIPPED) for name in NAMES]
+    items = [] if after else ListedProfile.all_shipped()
     broken: dict[str, str] = {}
     following: str | None = None
     if _has_database(call):
@@ -104,7 +100,7 @@ async def _add_stored(
     call: CliCall, desk: TenantScope, items: list[ListedProfile], broken: dict[str, str], *, after: str | None
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
-    from artelier.operations.profile.operation_profile import InvalidProfile
+    from artelier.operations.profile.operation_profile import InvalidProfile, ListedProfile
     from artelier.operations.profile.profile_reader import load_profile
     from artelier.operations.profile.store import KIND
 
@@ -114,39 +110,12 @@ async def _add_stored(
         ref = f"{one.id}@{one.version}"
         try:
             profile, _ = await load_profile(desk, ref, by=call.person)
-            items.append(_item(profile, ref))
+            items.append(ListedProfile.of(profile, ref))
         except InvalidProfile:
             broken[ref] = "is not valid under today's rules"
         except Erased:
             broken[ref] = "was erased"
     return stored[-1].id if len(stored) == PAGE_MAX else None
-
-
-class ListedProfile(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
-    """A profile of a list."""
-
-    profile_id: str
-    source: str
-    """`shipped`, or the ref `id@version` of a stored one."""
-    name: str
-    version: int
-    """As its author counts."""
-    enabled: bool
-    operations: int
-    writes: list[str]
-    """Tags of the artifacts that it may write."""
-
-
-def _item(profile: OperationProfile, source: str) -> ListedProfile:
-    return ListedProfile(
-        profile_id=profile.profile_id,
-        source=source,
-        name=profile.name,
-        version=profile.version,
-        enabled=profile.enabled,
-        operations=len(profile.operations),
-        writes=sorted(profile.artifacts()),
-    )
 
 
 @command(app, name="show", example="artelier profile show rp-basic")
@@ -313,21 +282,18 @@ async def _content(call: CliCall, name: str) -> tuple[object, str]:
 
     Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no ref or no profile.
     """
-    from artelier.operations.profile.store import SHIPPED as NAMES
-    from artelier.operations.profile.store import shipped_text
+    from artelier.operations.profile.store import SHIPPED, SHIPPED_SOURCE, read_profile, shipped_text
 
     call.allow_plugins()
     if _has_database(call):
-        from artelier.operations.profile.store import read_profile
-
         async with call.kernel() as kernel:
             try:
                 return await read_profile(kernel.for_tenant(call.tenant), name, by=call.person)
             except NotFound as error:
-                if name not in NAMES:
-                    error.hint = error.hint or f"Shipped are {', '.join(NAMES)}."
+                if name not in SHIPPED:
+                    error.hint = error.hint or f"Shipped are {', '.join(SHIPPED)}."
                     raise
-    return shipped_text(name), SHIPPED
+    return shipped_text(name), SHIPPED_SOURCE
 
 
 def _read(call: CliCall, file: str) -> bytes:

@@ -197,7 +197,6 @@ class ImportContents:
         self,
         file: BinaryIO,
         tenant: str,
-        secrets: dict[int, bytes],
         ids: dict[int, DataKey],
         size_max_bytes: int,
         *,
@@ -207,7 +206,6 @@ class ImportContents:
         self._more = more
         self._file = file
         self._tenant = tenant
-        self._secrets = secrets
         self._ids = ids
         self._size_max = size_max_bytes
 
@@ -369,7 +367,7 @@ async def import_file(
             for number, secret in found.keys.items()
         }
         gone, erasure = await _gone(keys, tenant, found)
-        contents = ImportContents(file, tenant, found.keys, ids, size_max_bytes, more=(*more.blobs, *gone))
+        contents = ImportContents(file, tenant, ids, size_max_bytes, more=(*more.blobs, *gone))
         if services.personal is not None:
             scrubber = services.personal(tenant)
             named = await asyncio.to_thread(placeholders_of, contents, scrubber)

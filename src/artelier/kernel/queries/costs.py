@@ -158,7 +158,7 @@ class SpendingRow(NamedTuple):
     cost_microusd: int
 
 
-async def spending(store: Store, tenant: str, *, since_us: int, limit: int = PAGE_MAX) -> list[SpendingRow]:
+async def spending(store: Store, tenant: str, *, since_us: int) -> list[SpendingRow]:
     """Return what was spent by agent, model and day, the newest day first.
 
     Cost: the events of runs that have not ended before `since_us`; others have turns between.
@@ -173,7 +173,7 @@ async def spending(store: Store, tenant: str, *, since_us: int, limit: int = PAG
             found[one[:3]] = one if before is None else _add(before, one)
         await asyncio.sleep(0)
     rows = sorted(found.values(), key=lambda one: (-one.day_us, -one.cost_microusd, one.agent, one.model))
-    return rows[: max(1, min(limit, PAGE_MAX))]
+    return rows[:PAGE_MAX]
 
 
 def _add(before: SpendingRow, more: SpendingRow) -> SpendingRow:

@@ -188,13 +188,10 @@ async def check_nothing_below(store: Store, tenant: str, run_id: str) -> None:
         )
 
 
-async def run_ids_like(
-    store: Store, tenant: str, prefix: str, *, limit: int, is_open: bool = False
-) -> list[str]:
+async def run_ids_like(store: Store, tenant: str, prefix: str, *, limit: int) -> list[str]:
     """Return ids of runs that begin with a prefix, the newest first."""
-    more = f" AND status NOT IN {ENDED}" if is_open else ""
     rows = await store.query(
-        f"SELECT run FROM runs WHERE tenant = ? AND substr(run, 1, ?) = ?{more} ORDER BY id DESC LIMIT ?",
+        "SELECT run FROM runs WHERE tenant = ? AND substr(run, 1, ?) = ? ORDER BY id DESC LIMIT ?",
         (tenant, len(prefix), prefix, limit),
     )
     return [run for (run,) in rows]

@@ -487,11 +487,8 @@ class Delivery:
             async with asyncio.timeout(took_s + CANCEL_PATIENCE_S):
                 await asyncio.Event().wait()
 
-    def note_cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
-        """A step was cancelled, by the code or with the drive.
-
-        `is_raised` tells that nobody has cancelled its task: None to look at the current one.
-        """
+    def note_cancelled(self, step: AtWork) -> None:
+        """A step was cancelled, by the code or with the drive."""
         if step.is_settled:
             return
         step.is_settled = True
@@ -504,8 +501,7 @@ class Delivery:
         if not self.is_ordered or core.actor is None or step.is_effect or not step.kind:
             return
         task = asyncio.current_task()
-        if is_raised is None:
-            is_raised = not step.is_left and task is not None and not task.cancelling()
+        is_raised = not step.is_left and task is not None and not task.cancelling()
         is_timeout = any(scope.is_over for scope in scopes.get())
         self._noted.pop(step.key, None)
         since = self._since()

@@ -166,7 +166,9 @@ async def wait(
         raise core.mismatch(key, "name", expected=request.name or "a sleep", got=name or "a sleep")
     if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
         return recorded.outcome.outcome, await core.told_json(recorded.outcome.data)
-    is_shown = recorded is not None and not recorded.inherited and await _is_shown(core, key)
+    is_shown = (
+        recorded is not None and not recorded.inherited and await is_waiting(core.store, core.row_id, key)
+    )
     await core.boundary()
     core.lifecycle.report(RunStatus.WAITING)
     if recorded is None:
@@ -190,10 +192,6 @@ async def wait(
     await core.writer.commit(ended)
     core.lifecycle.report(RunStatus.RUNNING)
     return ended.outcome, await core.told_json(ended.data)
-
-
-async def _is_shown(core: RunCore, key: str) -> bool:
-    return await is_waiting(core.store, core.row_id, key)
 
 
 def _find_end(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:

@@ -363,7 +363,7 @@ class TooMuchAtOnce(Exception):
     """A check that an event loop has no time for."""
 
 
-def check_json(value: object, schema: Mapping[str, Any], path: str = "$", *, quick: bool = False) -> Any:
+def check_json(value: object, schema: Mapping[str, Any], *, quick: bool = False) -> Any:
     """Return the value, if it fits the schema.
 
     `quick`: on an event loop. Errors: `OutputInvalid` with the path of the first misfit; `TooMuchAtOnce`
@@ -372,7 +372,7 @@ def check_json(value: object, schema: Mapping[str, Any], path: str = "$", *, qui
     """
     check = _ValueCheck(schema, quick=quick)
     try:
-        check.value(value, schema, path, refs=0)
+        check.value(value, schema, "$", refs=0)
     except RecursionError:
         _misfit("the output is nested too deeply to be checked")
     return value

@@ -173,7 +173,7 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
         ready.span.retried(attempt=attempt, code=error.code, wait_s=wait_s, cost_microusd=cost or 0)
     if cost is None:
         # The hold pays for it, and the next attempt is reserved anew: it waits for money as any other call.
-        note_failure(core, ready, family="cancelled", code=error.code, usage=_usage_of(error))
+        note_failure(core, ready, code=error.code, usage=_usage_of(error))
         await core.rest(wait_s)
         return await _ask_anew(core, ready)
     end_turn(core, ready.key, tokens=_input_tokens(core, ready))
@@ -182,7 +182,7 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
         claims = claims_for(core, ready.model, ready.assembled.size.tokens_max)
         await take_turn(core, ready.key, claims)
     except (Exception, asyncio.CancelledError):
-        note_failure(core, ready, family="cancelled", code=error.code)
+        note_failure(core, ready, code=error.code)
         raise
     return ready
 
@@ -204,7 +204,7 @@ async def asked_before(core: RunCore, ready: Ready) -> Ready:
         if ready.span is not None:
             ready.span.retried(attempt=0, code=lost.code, wait_s=0.0, cost_microusd=lost.cost)
         return ready
-    note_failure(core, ready, family="cancelled", code="interrupted")
+    note_failure(core, ready, code="interrupted")
     return await _ask_anew(core, ready)
 
 
@@ -279,9 +279,7 @@ def bill_cut(core: RunCore, ready: Ready, *, output_tokens: int = 0, came: Model
 
     The step is open again. If its code goes on without it, that becomes its outcome (see `run/delivery.py`).
     """
-    cost = note_failure(
-        core, ready, family="cancelled", code="cancelled", output_tokens=output_tokens, came=came
-    )
+    cost = note_failure(core, ready, code="cancelled", output_tokens=output_tokens, came=came)
     core.delivery.costs(ready.key, cost)
 
 
@@ -290,7 +288,7 @@ async def cut_short(core: RunCore, ready: Ready, *, output_tokens: int = 0) -> N
 
     What came of a stream is billed, as `output_tokens`. Errors: `RunSuspended`.
     """
-    note_failure(core, ready, family="cancelled", code="deadline", output_tokens=output_tokens)
+    note_failure(core, ready, code="deadline", output_tokens=output_tokens)
     await core.out_of_time()
 
 
@@ -563,13 +561,12 @@ def note_failure(
     core: RunCore,
     ready: Ready,
     *,
-    family: str,
     code: str,
     usage: Usage | None = None,
     output_tokens: int = 0,
     came: ModelReply | None = None,
 ) -> int:
-    """Record a failure without waiting for it. Return what it costs, in micro-dollars.
+    """Record that a call was cancelled, without waiting for it. Return what it costs, in micro-dollars.
 
     To a watcher a stream that its reader left has not failed: it has what `came`.
     """
@@ -579,7 +576,7 @@ def note_failure(
     elif ready.span is not None:
         ready.span.failed(code, cost_microusd=settlement.cost)
     event = ev.ModelFailed(
-        key=ready.key, family=family, code=code, **settlement.facts, **_sent_fields(core, ready)
+        key=ready.key, family="cancelled", code=code, **settlement.facts, **_sent_fields(core, ready)
     )
     note_end(core, settlement, event)
     core.writer.flush()

@@ -32,7 +32,7 @@ from artelier.kernel.tool_calls.compensation_plan import (
     undone_since,
 )
 from artelier.kernel.tool_calls.tool_outcome import ToolAsk, Undo
-from artelier.kernel.tool_calls.tool_step import undo_step
+from artelier.kernel.tool_calls.tool_step import step_with_key
 from artelier.log import decode_stored
 from artelier.ports.tool import ToolPort
 
@@ -99,7 +99,7 @@ async def _carry_out(
             kept += [f"{item.child}:{name}" for name in below.not_undone]
         else:
             result = await _undo(core, item)
-            if result.is_error and _code(result) != Erased.code:
+            if result.is_error and _error_of(result).get("code") != Erased.code:
                 raise _failure_of(core, item, result, undone)
             (kept if result.is_error else undone).append(item.name)
     return CompensationResult(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
@@ -124,7 +124,7 @@ async def _undo(core: RunCore, item: UndoItem) -> ToolResult:
         arguments=arguments,
         undo=Undo(step=item.key, port=port, run_id=item.run, gone=tuple(gone)),
     )
-    return await undo_step(core, asked, item.undo)
+    return await step_with_key(core, asked, item.undo)
 
 
 def _failure_of(core: RunCore, item: UndoItem, result: ToolResult, undone: list[str]) -> CompensationFailed:
@@ -142,10 +142,6 @@ def _failure_of(core: RunCore, item: UndoItem, result: ToolResult, undone: list[
 def _error_of(result: ToolResult) -> dict[str, Any]:
     """Return what a tool's error says."""
     return cast(dict[str, Any], result.value).get("error", {})
-
-
-def _code(result: ToolResult) -> str:
-    return str(_error_of(result).get("code", ""))
 
 
 async def _undo_child(

@@ -80,10 +80,14 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
     async with at_step(core, key, "tool") as step:
         if (name := core.replacement_of(ask.name)) != ask.name:
             ask = replace(ask, name=name)
-        return await ask_apart(core, step, lambda key: _step(core, ask, key))
+        return await ask_apart(core, step, lambda key: step_with_key(core, ask, key))
 
 
-async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
+async def step_with_key(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
+    """A tool step under its full key, such as one that undoes another one; it takes no step of any cap.
+
+    Errors: as of `tool_step`.
+    """
     recorded = await core.find_recorded(key, "tool")
     if recorded is not None and recorded.status == "completed":
         if isinstance(recorded.request, ev.ToolRequested):
@@ -119,14 +123,6 @@ def _may_have_happened(core: RunCore, recorded: Recorded) -> bool:
     is_once = isinstance(request, ev.ToolRequested) and request.side_effect
     is_untouched = recorded.key in core.history.questions
     return is_once and not is_untouched and recorded.status in ("requested", "unknown")
-
-
-async def undo_step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
-    """A tool step that undoes another one, under its full key; it takes no step of any cap.
-
-    Errors: as of `tool_step`.
-    """
-    return await _step(core, ask, key)
 
 
 def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:

@@ -8,13 +8,11 @@ called in a transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from artelier.log.blobs import ERASED, IMPORTED, SEALED, Erasing
 from artelier.log.contract import Row
 from artelier.log.database import Database
-
-T = TypeVar("T")
 
 KEYS_A_STATEMENT = 500
 """Below SQLite's bound of parameters."""

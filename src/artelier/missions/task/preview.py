@@ -9,7 +9,7 @@ tools that it is offered, with the reason why some are off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -90,7 +90,7 @@ async def _newest_asked(desk: TenantScope, run: int) -> int:
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
-async def open_runs(desk: TenantScope, agent: str, *, status: Sequence[str] = ()) -> list[str]:
+async def open_runs(desk: TenantScope, agent: str) -> list[str]:
     """Runs of an agent that have not ended, oldest first; of those that drive others, only the upper ones.
 
     Errors: `Conflict` if it has none.

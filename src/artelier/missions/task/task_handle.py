@@ -51,10 +51,6 @@ from artelier.missions.task.loop_state import LOOP as TASK
 from artelier.missions.task.loop_state import TaskJob, agent_content, counted_from, counts_anew, task_job
 from artelier.missions.view import DEPENDENCY_FAILED, REJECTED
 
-PAGE_MAX = 1_000
-ATTEMPTS_MAX = 20
-"""How often a change is decided anew because somebody else was faster."""
-
 UNSAID: Any = object()
 
 
@@ -341,12 +337,7 @@ class Tasks:
 
         draft = Draft(event, self._desk.services.clock.now_us(), by)
         append = StreamAppend(artifact_stream(self._desk.id, MAIN_SPACE, id), [draft])
-        await self._append(append, [], guard=guard)
-
-    async def _append(
-        self, append: StreamAppend, blobs: Any, *, guard: Callable[[Tx], None] | None = None
-    ) -> None:
-        await self._desk.services.store.append(Batch(appends=[append], blobs=blobs, guard=guard))
+        await self._desk.services.store.append(Batch(appends=[append], guard=guard))
 
     async def _waits_in_vain(self, task: str) -> bool:
         """Return True if a task depends on one that will not be done."""

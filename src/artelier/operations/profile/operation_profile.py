@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
+import msgspec
 from pydantic import Field
 
 from artelier.kernel.tenants.registry import TenantScope, TenantScopes
@@ -32,9 +33,23 @@ from artelier.operations.profile.draft_parser import (
     read_object,
 )
 from artelier.operations.profile.rules import check_operations, check_texts, upserts
-from artelier.operations.profile.store import KIND, desk_of, save_content, shipped_text
+from artelier.operations.profile.store import (
+    KIND,
+    SHIPPED,
+    SHIPPED_SOURCE,
+    desk_of,
+    save_content,
+    shipped_text,
+)
 
-__all__ = ["InvalidProfile", "OperationProfile", "ProfileMistake", "mistakes_in", "parse_profile"]
+__all__ = [
+    "InvalidProfile",
+    "ListedProfile",
+    "OperationProfile",
+    "ProfileMistake",
+    "mistakes_in",
+    "parse_profile",
+]
 
 _SOURCE = re.compile(r"art\." + TAG.removeprefix("^").removesuffix("$"))
 
@@ -96,6 +111,38 @@ class OperationProfile(Form):
     def artifacts(self) -> dict[str, ArtifactUpsert]:
         """Return what its operations may write, by tag."""
         return {one.artifact.tag: one.artifact for one in self.operations if one.artifact}
+
+
+class ListedProfile(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
+    """A profile of a list."""
+
+    profile_id: str
+    source: str
+    """`shipped`, or the ref `id@version` of a stored one."""
+    name: str
+    version: int
+    """As its author counts."""
+    enabled: bool
+    operations: int
+    writes: list[str]
+    """Tags of the artifacts that it may write."""
+
+    @classmethod
+    def of(cls, profile: OperationProfile, source: str) -> ListedProfile:
+        return cls(
+            profile_id=profile.profile_id,
+            source=source,
+            name=profile.name,
+            version=profile.version,
+            enabled=profile.enabled,
+            operations=len(profile.operations),
+            writes=sorted(profile.artifacts()),
+        )
+
+    @classmethod
+    def all_shipped(cls) -> list[ListedProfile]:
+        """The profiles that come with Artelier."""
+        return [cls.of(OperationProfile.shipped(name), SHIPPED_SOURCE) for name in SHIPPED]
 
 
 def parse_profile(data: object) -> OperationProfile:

@@ -373,21 +373,8 @@ class DecodedView(NamedTuple):
 def view_of(text: str) -> DecodedView:
     """Cost: O(length); nothing is copied where nothing is escaped."""
     view = DecodedView(_without_data(text), None)
-    for _ in range(LEVELS_MAX):
-        if "\\" not in view.text:
-            break
-        further = _read(view, _ESCAPE, _unescape_match)
-        if further is view:
-            break
-        view = further
-    for _ in range(_ENTITY_LEVELS):
-        if "&" not in view.text:
-            break
-        further = _read(view, _ENTITY, _entity)
-        if further is view:
-            break
-        view = further
-    return view
+    view = _read_levels(view, "\\", _ESCAPE, _unescape_match, levels_max=LEVELS_MAX)
+    return _read_levels(view, "&", _ENTITY, _entity, levels_max=_ENTITY_LEVELS)
 
 
 DEEPER_LEVELS_MAX = 16
@@ -407,14 +394,7 @@ def unescape(view: DecodedView, *, percent: bool = False) -> DecodedView:
     """
     if percent:
         return _read(view, _PERCENT, _percent)
-    for _ in range(DEEPER_LEVELS_MAX):
-        if "\\" not in view.text:
-            break
-        further = _read(view, _ESCAPE, _unescape_match)
-        if further is view:
-            break
-        view = further
-    return view
+    return _read_levels(view, "\\", _ESCAPE, _unescape_match, levels_max=DEEPER_LEVELS_MAX)
 
 
 def _percent(found: re.Match[str]) -> str:
@@ -437,6 +417,25 @@ def _without_data(text: str) -> str:
     if len(text) < 1000:
         return text
     return _DATA.sub(lambda found: " " * len(found[0]), text)
+
+
+def _read_levels(
+    view: DecodedView,
+    mark: str,
+    pattern: re.Pattern[str],
+    char_of: Callable[[re.Match[str]], str],
+    *,
+    levels_max: int,
+) -> DecodedView:
+    """Levels of escapes less, of which each has `mark`; the same view if there is none."""
+    for _ in range(levels_max):
+        if mark not in view.text:
+            break
+        further = _read(view, pattern, char_of)
+        if further is view:
+            break
+        view = further
+    return view
 
 
 def _read(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.server.mcp.client_view import Face
@@ -14,8 +15,4 @@ __all__ = ["Face", "RunDesk", "serve_http", "serve_stdio"]
 
 _HOMES = {"Face": "client_view", "RunDesk": "runs", "serve_http": "transports", "serve_stdio": "transports"}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = load_on_use(__name__, _HOMES)

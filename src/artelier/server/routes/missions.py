@@ -13,7 +13,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from artelier.artifacts.queries import Written, find_written
+from artelier.artifacts.queries import find_written
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import Limits
@@ -112,13 +112,9 @@ async def plan(
     if wait:
         await asyncio.wait({errand.task}, timeout=wait)
     check(errands, key, errand)
-    found = await _show_plan(desk, mission)
+    found = wire.Planned.model_validate({"mission": mission, **await mission_object(desk, mission)})
     response.status_code = 202 if found.status in PLANNING else 200
     return found
-
-
-async def _show_plan(desk: Desk, mission: str) -> wire.Planned:
-    return wire.Planned.model_validate({"mission": mission, **await mission_object(desk, mission)})
 
 
 @god_mode_router.post("/launch")
@@ -377,13 +373,9 @@ def _policy(steering: Steering) -> wire.PolicyOut:
     return wire.PolicyOut.model_validate(bias(steering))
 
 
-async def _written(desk: Desk, id: str, version: int) -> Written | None:
-    return await find_written(desk.services.store, desk.id, MAIN_SPACE, id, version)
-
-
 async def _show_steering(desk: Desk, id: str) -> wire.SteeringShown:
     found = await SteeringStore(desk).show(id)
-    changed = await _written(desk, found.id, found.version)
+    changed = await find_written(desk.services.store, desk.id, MAIN_SPACE, found.id, found.version)
     return wire.SteeringShown.model_validate(
         {
             "id": found.id,

@@ -7,12 +7,13 @@ import asyncio
 from artelier.errors import Erased, NotFound
 from artelier.operations.profile.operation_profile import (
     InvalidProfile,
+    ListedProfile,
     OperationProfile,
     mistakes_in,
     parse_profile,
 )
 from artelier.operations.profile.profile_reader import load_profile
-from artelier.operations.profile.store import KIND, SHIPPED, read_profile, save_content
+from artelier.operations.profile.store import KIND, SHIPPED, SHIPPED_SOURCE, read_profile, save_content
 from artelier.server.deps import Actor, Desk, artifacts_of
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
@@ -21,35 +22,21 @@ from artelier.server.wire.base import After, AfterNumber, Limit, Page
 
 router = resource("profiles")
 
-FROM_BOX = "shipped"
-
 
 @router.get("", operation_id="profiles_list")
 async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 100) -> wire.ProfilesPage:
     """Profiles that people may read; the first page begins with the shipped ones."""
-    items = [] if after else [_line(OperationProfile.shipped(name), FROM_BOX) for name in SHIPPED]
+    items = [] if after else ListedProfile.all_shipped()
     broken: list[str] = []
     stored = await artifacts_of(desk, actor).list(kind=KIND, after=after, limit=limit + 1)
     for one in stored[:limit]:
         ref = f"{one.id}@{one.version}"
         try:
-            items.append(_line((await load_profile(desk, ref))[0], ref))
+            items.append(ListedProfile.of((await load_profile(desk, ref))[0], ref))
         except (Erased, InvalidProfile):
             broken.append(ref)
     following = stored[limit - 1].id if len(stored) > limit else None
-    return wire.ProfilesPage(items=items, next=following, invalid=broken)
-
-
-def _line(profile: OperationProfile, source: str) -> wire.ProfileLine:
-    return wire.ProfileLine(
-        profile_id=profile.profile_id,
-        source=source,
-        name=profile.name,
-        version=profile.version,
-        enabled=profile.enabled,
-        operations=len(profile.operations),
-        writes=sorted(profile.artifacts()),
-    )
+    return wire.ProfilesPage.model_validate({"items": items, "next": following, "invalid": broken})
 
 
 @router.post("/validate", operation_id="profiles_validate")
@@ -75,7 +62,7 @@ async def show(desk: Desk, id: str) -> wire.ProfileShown:
     except NotFound:
         if id not in SHIPPED:
             raise
-        content, source = OperationProfile.shipped(id).data(), FROM_BOX
+        content, source = OperationProfile.shipped(id).data(), SHIPPED_SOURCE
     return wire.ProfileShown(profile_id=id.partition("@")[0], source=source, profile=content)
 
 

@@ -29,7 +29,6 @@ from artelier.world.figures.metrics import collect as collect_rows
 from artelier.world.figures.odd_description import describe as describe_world
 from artelier.world.figures.tables import COLUMNS_MAX, columns_of, read_columns, write_rows
 from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
-from artelier.world.genesis.file import WorldEntry
 from artelier.world.history.transfer import export_world
 from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
 from artelier.world.queries.reports import agents, log, offers, overview, worlds
@@ -119,16 +118,11 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.Wor
 @router.post("", status_code=201, operation_id="worlds_create")
 async def create(request: Request, desk: Desk, actor: Actor, body: wire.WorldNew) -> wire.WorldShown:
     """Make a world: all that it begins with, or nothing."""
-    entry = await asyncio.to_thread(_entry, body)
+    entry = await asyncio.to_thread(lambda: read_world(_spec(body)))
     await found(
         desk, body.id, entry, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX
     )
     return await _show_world(desk, body.id, errands_of(request.app))
-
-
-def _entry(body: wire.WorldNew) -> WorldEntry:
-    """Errors: as of `_spec`."""
-    return read_world(_spec(body))
 
 
 def _spec(body: wire.WorldNew) -> dict[str, Any]:

@@ -247,4 +247,3 @@ AfterNumber = Annotated[
     int, Query(ge=0, le=2**53, description="Go on after a page's `next`; 0: from the beginning.")
 ]
 Id = Annotated[str, Field(max_length=ID_CHARS_MAX)]
-Micro = Annotated[int, Field(description="Micro-dollars.")]

@@ -15,6 +15,7 @@ from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.chat.session.turns import DraftedWords
 from artelier.operations.graph.scope import Version
 from artelier.operations.kinds.contract import Problem
+from artelier.operations.profile.operation_profile import ListedProfile
 from artelier.server.wire.base import (
     ID_CHARS_MAX,
     Attachments,
@@ -26,19 +27,9 @@ from artelier.server.wire.base import (
 )
 
 
+@describe_record(ListedProfile)
 class ProfileLine(ResponseModel):
     """A profile of a list."""
-
-    profile_id: str
-    source: str
-    """`shipped`, or the ref `id@version` of a stored one."""
-    name: str
-    version: int
-    """As its author counts."""
-    enabled: bool
-    operations: int
-    writes: list[str]
-    """Tags of the artifacts that it may write."""
 
 
 class ProfilesPage(ResponseModel):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.tools.skills.approval import Skills
@@ -46,9 +47,5 @@ __all__ = [
     "skills_view",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # Lazy, because the public Kernel needs the view and nothing else.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# Lazy, because the public Kernel needs the view and nothing else.
+__getattr__ = load_on_use(__name__, _HOMES)

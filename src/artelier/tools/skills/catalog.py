@@ -184,10 +184,6 @@ class SkillCatalog:
         self._keep(tenant, shelf)
         return _listing(shelf, silent)
 
-    async def ready(self, services: Services, tenant: str) -> None:
-        """Know the skills of a tenant: for a process that resumes a run whose listing was recorded before."""
-        await self.shelf(services, tenant)
-
     def ports(self) -> Mapping[str, ToolPort]:
         """The tools behind skills, by name, as far as sources were asked.
 

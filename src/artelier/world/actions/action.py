@@ -72,10 +72,6 @@ class Action(
         """Such as `write`."""
         return str(self.__struct_config__.tag)
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON data that the parser turns into an equal action; defaults are left out."""
-        return msgspec.to_builtins(self)
-
 
 class Noop(Action, frozen=True, kw_only=True, tag="noop"):
     """Do nothing in this tick."""

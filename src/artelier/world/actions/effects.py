@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from artelier.artifacts.space_session import replace_once
 from artelier.artifacts.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments, InvalidArtifact, NotFound
 from artelier.ledger import MoneyTransferred, Posting
-from artelier.log import BlobRef, EventData
+from artelier.log import BlobRef
 from artelier.money import SCRIP
 from artelier.world import actions, mint, trades
 from artelier.world.actions import (
@@ -208,8 +208,6 @@ async def _write_mind(step: ActionStep, content: Mapping[str, Any], about: str |
 # --------------------------------------------------------------------------- artifacts and money
 
 
-T = TypeVar("T", bound=EventData)
-
 # --------------------------------------------------------------------------- artifacts
 # Actions on artifacts: read, write, edit, delete, invoke, search.
 
@@ -304,11 +302,7 @@ async def _write(step: ActionStep, wish: WriteRequest) -> None:
         wish, standing, decision, tenant=step.scene.tenant, principal=step.agent, key=step.scene.key
     )
     act = step.act(ref=f"{event.id}@{event.version}")
-    await step.apply(_with_act(event, act), blobs=blobs)
-
-
-def _with_act(event: T, act: Act) -> T:
-    return msgspec.structs.replace(event, act=act)
+    await step.apply(msgspec.structs.replace(event, act=act), blobs=blobs)
 
 
 async def delete(step: ActionStep, action: Delete) -> None:

@@ -75,26 +75,18 @@ async def reaches(store: Store, tenant: str, world: str, *, tick: int) -> list[S
     return await stream_reaches(store, tenant, world_space(world), tick=tick)
 
 
-async def events_of(store: Store, reach: StreamReach) -> AsyncIterator[Event]:
-    """The events of a stream up to its reach, page by page."""
-    after = 0
+async def events_of(
+    store: Store, reach: StreamReach, *, after: int = 0, page_events: int = PAGE
+) -> AsyncIterator[Event]:
+    """The events of a stream beyond `after` and up to its reach, page by page."""
     while after < reach.seq:
-        page = await store.read(reach.stream, after=after, limit=min(PAGE, reach.seq - after))
+        page = await store.read(reach.stream, after=after, limit=min(page_events, reach.seq - after))
         if not page:
             return
         for event in page:
             yield event
         after = page[-1].seq
         await asyncio.sleep(0)
-
-
-async def runs_of(host: Host, world: str, agent: str) -> list[str]:
-    """The runs that hold an agent's prompts, the newest first: those of the world, then of its ancestors."""
-    names = [world, *(one.world for one in await ancestors(host.services.store, host.id, world))]
-    found: list[str] = []
-    for name in names:
-        found += reversed([run for run in await _own_runs(host, name, agent) if run not in found])
-    return found
 
 
 async def run_reaches(host: Host, world: str, *, position: int) -> dict[str, int]:
@@ -243,7 +235,9 @@ async def history_of(
     own = world_space(world)
     found.sort(key=lambda one: one.stream.local == own)
     share = _page_size(len(found))
-    feeds = [_events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found]
+    feeds = [
+        events_of(store, reach, after=covered.get(reach.stream, 0), page_events=share) for reach in found
+    ]
     async for event in _merge(feeds, lambda one: one.at_us):
         yield event
 
@@ -271,17 +265,6 @@ async def _merge(feeds: Sequence[AsyncIterator[Item]], time_of: Callable[[Item],
             break
         else:
             heappop(heads)
-
-
-async def _events(store: Store, reach: StreamReach, *, share: int, after: int) -> AsyncIterator[Event]:
-    while after < reach.seq:
-        page = await store.read(reach.stream, after=after, limit=min(share, reach.seq - after))
-        if not page:
-            return
-        for event in page:
-            yield event
-        after = page[-1].seq
-        await asyncio.sleep(0)
 
 
 # What models cost

@@ -185,10 +185,10 @@ async def think(
         if row.id in refused:
             action = Rejected(refused[row.id])
             thought = Thought(agent=row.id, action=action, source="host", code="limit_reached")
+        else:
+            thought = await _not_allowed(scene, row, cast)
+        if thought is not None:
             placed = await _with_place(BilledReader(scene, row.id, purse), row, thought, cast)
-            thoughts[row.id] = _with_notes(placed, fell)
-        elif (rejected := await _not_allowed(scene, row, cast)) is not None:
-            placed = await _with_place(BilledReader(scene, row.id, purse), row, rejected, cast)
             thoughts[row.id] = _with_notes(placed, fell)
     asking = [row for row in living if row.id not in thoughts]
     prompts = await _prompts(scene, sight, asking, cast, purse)

@@ -22,7 +22,7 @@ from artelier.errors import (
     RunEnded,
     UnknownModel,
 )
-from artelier.kernel import Run, run_row
+from artelier.kernel import Prompt, Run, run_row
 from artelier.kernel.events import ModelCompleted
 from artelier.log import Batch, Draft, StreamAppend, decode_stored
 from artelier.operations.graph.failures import OperationStepFailed
@@ -240,24 +240,36 @@ async def _ask_with_operations(
     scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str
 ) -> tuple[str, int]:
     async def ask(shown: ModelRequestDraft) -> tuple[str, int]:
-        return await _reply(scene, runs, shown, key=key)
+        return await ask_within(scene, runs, shown.agent, shown.model, shown.prompt, key=key)
 
     if not wanted.profile:
         return await ask(wanted)
     return await run_with_operations(scene, runs, wanted, ask)
 
 
-async def _reply(scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str) -> tuple[str, int]:
+async def ask_within(
+    scene: Scene,
+    runs: Runs,
+    agent: str,
+    model: str,
+    prompt_of: Callable[[int], tuple[Prompt, list[ArtifactCharged]]],
+    *,
+    key: str,
+) -> tuple[str, int]:
+    """Ask with the prompt that fits, and pay its parts. Return the reply's text, and the tokens of the call.
+
+    `prompt_of` returns the prompt of at most so many tokens, and the charges for what is in it.
+    """
     settings = scene.config
-    window = runs.window_of(wanted.model)
+    window = runs.window_of(model)
     room = int((window.context_tokens - settings.max_output_tokens) * FILL)
-    prompt, charges = wanted.prompt(budget_tokens=max(1, room))
+    prompt, charges = prompt_of(max(1, room))
     result = await runs.ask(
-        wanted.agent,
+        agent,
         prompt,
         key=key,
-        model=wanted.model,
-        aside=await charged_aside(scene, wanted.agent, charges, key=key),
+        model=model,
+        aside=await charged_aside(scene, agent, charges, key=key),
         params={"max_output_tokens": settings.max_output_tokens},
     )
     return result.text, result.usage.input_tokens + result.usage.output_tokens

@@ -70,7 +70,7 @@ class ModelRequestDraft:
     instead: Action | Rejected | None = None
     """What the agent does in a tick in which no model is asked for its action."""
 
-    def prompt(self, *, budget_tokens: int) -> tuple[Prompt, list[ArtifactCharged]]:
+    def prompt(self, budget_tokens: int) -> tuple[Prompt, list[ArtifactCharged]]:
         """The prompt within a window, and the charges for what is in it.
 
         What was read in vain, such as a prompt that is none, is paid as a reading, not as a part.

@@ -24,6 +24,7 @@ from artelier.errors import (
     RunEnded,
     UnknownModel,
 )
+from artelier.kernel import Prompt
 from artelier.log import BlobRef
 from artelier.world.actions import Rejected
 from artelier.world.agent import AgentSpec
@@ -32,7 +33,7 @@ from artelier.world.events import ActionRejected, AgentMoved, UnknownName
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind import prompt_sections
 from artelier.world.mind.billed_reads import BilledReader, invoice
-from artelier.world.mind.model_calls import FILL, REASON_CHARS_MAX, all_of, charged_aside
+from artelier.world.mind.model_calls import REASON_CHARS_MAX, all_of, ask_within
 from artelier.world.mind.prompt_sections import template
 from artelier.world.mind_artifacts import (
     MindState,
@@ -65,6 +66,13 @@ class TransitionRequest(NamedTuple):
     model: str
     sections: tuple[Section, ...]
     charges: list[ArtifactCharged]
+
+    def prompt(self, budget_tokens: int) -> tuple[Prompt, list[ArtifactCharged]]:
+        """The prompt within a window, and the charges for what is in it."""
+        prompt = assemble(self.sections, budget_tokens=budget_tokens)
+        is_out = any(one.tag == "transition" for one in prompt.dropped if one.why.startswith("over_"))
+        charges = [] if is_out else self.charges
+        return msgspec.structs.replace(prompt, prices=invoice(charges)), charges
 
 
 class TransitionReply(NamedTuple):
@@ -116,7 +124,8 @@ async def choose(scene: Scene, runs: Runs, asked: TransitionRequest) -> Transiti
     """
     key = f"t{scene.tick}/transition"
     try:
-        return await _reply(scene, runs, asked, key)
+        text, tokens = await ask_within(scene, runs, asked.agent, asked.model, asked.prompt, key=key)
+        return TransitionReply(TransitionAnswer(text=text), key, tokens)
     except (Refused, RunEnded, UnknownModel, MissingKey, ContextTooLong) as error:
         return TransitionReply(_failed_reply(error))  # not even asked: nothing is recorded or paid
     except Flow:
@@ -126,27 +135,6 @@ async def choose(scene: Scene, runs: Runs, asked: TransitionRequest) -> Transiti
         if not await runs.has_failed(asked.agent, key):
             raise
         return TransitionReply(_failed_reply(error), key)
-
-
-async def _reply(scene: Scene, runs: Runs, asked: TransitionRequest, key: str) -> TransitionReply:
-    settings = scene.config
-    window = runs.window_of(asked.model)
-    room = int((window.context_tokens - settings.max_output_tokens) * FILL)
-    prompt = assemble(asked.sections, budget_tokens=max(1, room))
-    charges = asked.charges
-    if any(one.tag == "transition" for one in prompt.dropped if one.why.startswith("over_")):
-        charges = []
-    prompt = msgspec.structs.replace(prompt, prices=invoice(charges))
-    result = await runs.ask(
-        asked.agent,
-        prompt,
-        key=key,
-        model=asked.model,
-        aside=await charged_aside(scene, asked.agent, charges, key=key),
-        params={"max_output_tokens": settings.max_output_tokens},
-    )
-    tokens = result.usage.input_tokens + result.usage.output_tokens
-    return TransitionReply(TransitionAnswer(text=result.text), key, tokens)
 
 
 def _failed_reply(error: Exception) -> TransitionAnswer:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from artelier.ports.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from artelier.world.mind_artifacts.condition import read_condition
@@ -138,9 +139,5 @@ __all__ = [
     "workflow_templates",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # Lazy: a rule-only agent needs neither templates nor the sandbox's checks.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+# Lazy: a rule-only agent needs neither templates nor the sandbox's checks.
+__getattr__ = load_on_use(__name__, _HOMES)

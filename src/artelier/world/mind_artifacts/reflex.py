@@ -39,10 +39,6 @@ class ReflexOutcome:
     detail: str = ""
     """One bounded sentence; words of the agent's own code, so data."""
 
-    @property
-    def falls_through(self) -> bool:
-        return self.action is None
-
 
 async def run_reflex(
     sandbox: Interpreter, code: object, facts: Mapping[str, Any], *, allowed: Collection[str] | None = None

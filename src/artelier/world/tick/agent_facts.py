@@ -198,7 +198,7 @@ async def check_storage(scene: Scene, working: Working) -> None:
         if more <= 0 or owner not in scene.agents:
             continue
         used = scene.stored.get(owner, 0) + scene.stage.stored_bytes(owner)
-        used += await _sum_offered(scene, owner)
+        used += await bytes_for_sale(scene.stage.store, scene.tenant, scene.space, owner, escrow=ESCROW)
         if used + more > cap:
             raise LimitReached(
                 f"{owner} would store more than it may",
@@ -212,11 +212,6 @@ async def check_storage(scene: Scene, working: Working) -> None:
             )
     for owner, more in added.items():
         scene.stored[owner] = scene.stored.get(owner, 0) + more
-
-
-async def _sum_offered(scene: Scene, seller: str) -> int:
-    """Bytes of what the escrow held for a seller when the tick began."""
-    return await bytes_for_sale(scene.stage.store, scene.tenant, scene.space, seller, escrow=ESCROW)
 
 
 async def _seller(scene: Scene, id: str, before: Standing | None) -> str:
