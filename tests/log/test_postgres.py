@@ -271,6 +271,39 @@ def test_a_server_on_another_machine_must_be_known() -> None:
         parse_address("postgresql://db.example.org/a?sslmode=require")
 
 
+@pytest.mark.parametrize(
+    ("listen", "host", "port"),
+    [
+        ("", "127.0.0.1", "6432"),
+        ("listen=localhost:5433", "localhost", "5433"),
+        ("listen=localhost", "localhost", None),
+        ("listen=[::1]:5433", "::1", "5433"),
+        ("listen=%2Frun%2Fpostgresql", "/run/postgresql", None),
+        ("listen=/run/postgresql&connect_timeout=3", "/run/postgresql", None),
+        ("connect_timeout=3&listen=localhost:5433", "localhost", "5433"),
+    ],
+)
+def test_an_address_names_the_server_that_tells_of_commits(listen: str, host: str, port: str | None) -> None:
+    pytest.importorskip("psycopg")
+    from artelier.log.postgres.connection import parse_address, parse_listen_address
+
+    address = f"postgresql://anna@127.0.0.1:6432/a?{listen}"
+
+    found = parse_listen_address(address)
+    assert (found["host"], found.get("port"), found["dbname"]) == (host, port, "a")
+    assert (parse_address(address)["host"], parse_address(address)["port"]) == ("127.0.0.1", "6432")
+
+
+def test_the_server_that_tells_of_commits_must_be_known_too() -> None:
+    pytest.importorskip("psycopg")
+    from artelier.log.postgres.connection import parse_listen_address
+
+    local = "postgresql://localhost:6432/a?listen=db.example.org"
+    assert parse_listen_address(local)["sslmode"] == "verify-full"
+    with pytest.raises(InvalidConfig, match="encrypted"):
+        parse_listen_address(f"{local}&sslmode=disable")
+
+
 # The product over it
 
 
@@ -465,6 +498,7 @@ def _facts(changes: dict[str, Any]) -> ServerFacts:
         ({"is_writing_full_pages": False}, "full_page_writes is off"),
         ({"asynchronous_standbys": 2}, "2 standbys are asynchronous"),
         ({"connections_left": 2}, "2 connections are left"),
+        ({"is_told": False}, "listen=HOST:PORT"),
         ({"at_us": 1_600_000_000}, "600 s ahead of"),
         ({"at_us": 400_000_000}, "600 s behind"),
     ],
