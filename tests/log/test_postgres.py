@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -36,6 +31,7 @@ from artelier.log.places import label_of, open_store, verify_place
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_server import PostgresServer, shared_server
+from tests.log.proxy import Proxy
 
 if TYPE_CHECKING:
     from artelier.log.postgres.store import ServerFacts
@@ -68,74 +64,9 @@ def tell(address: str, story: Callable[[Store], Awaitable[object]]) -> None:
 # Connections that are cut
 
 
-SYNC = b"S\x00\x00\x00\x04"
-"""The protocol's message that ends what is sent in one piece."""
-
-
-class Proxy:
-    """A socket between a store and its server, which cuts the connection around a commit."""
-
-    def __init__(self, server: PostgresServer) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="proxy-", dir=server.folder.parent))
-        self._target = str(server.folder / ".s.PGSQL.5432")
-        self.cut: str = ""
-        """`before` or `after` the server has what comes next; empty for neither."""
-        self.cuts = 0
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
-        self._listener.listen(16)
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def _accept(self) -> None:
-        while True:
-            client, _ = self._listener.accept()
-            if not client.recv(1, socket.MSG_PEEK):
-                client.close()
-                return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._target)
-            self._threads.append(threading.Thread(target=self._pass_on, args=(client, server)))
-            self._threads[-1].start()
-
-    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
-        with client, server, suppress(OSError):
-            while True:
-                ready, _, _ = select.select([client, server], [], [])
-                if server in ready and not self._move(server, client):
-                    return
-                if client in ready and not self._ask(client, server):
-                    return
-
-    def _move(self, source: socket.socket, target: socket.socket) -> bytes:
-        data = source.recv(65536)
-        target.sendall(data)
-        return data
-
-    def _ask(self, client: socket.socket, server: socket.socket) -> bool:
-        if not self.cut:
-            return bool(self._move(client, server))
-        cut, self.cut = self.cut, ""
-        self.cuts += 1
-        if cut == "after":
-            while not self._move(client, server).endswith(SYNC):
-                pass
-            server.recv(65536)  # the answer, which nobody gets
-        return False
-
-    def close(self) -> None:
-        with socket.socket(socket.AF_UNIX) as last:
-            last.connect(str(self.folder / ".s.PGSQL.5432"))
-            last.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        self._listener.close()
-        shutil.rmtree(self.folder)
-
-
 @pytest.fixture
 def proxy(server: PostgresServer) -> Generator[Proxy]:
-    made = Proxy(server)
+    made = Proxy(server.folder)
     yield made
     made.close()
 
@@ -340,6 +271,39 @@ def test_a_server_on_another_machine_must_be_known() -> None:
         parse_address("postgresql://db.example.org/a?sslmode=require")
 
 
+@pytest.mark.parametrize(
+    ("listen", "host", "port"),
+    [
+        ("", "127.0.0.1", "6432"),
+        ("listen=localhost:5433", "localhost", "5433"),
+        ("listen=localhost", "localhost", None),
+        ("listen=[::1]:5433", "::1", "5433"),
+        ("listen=%2Frun%2Fpostgresql", "/run/postgresql", None),
+        ("listen=/run/postgresql&connect_timeout=3", "/run/postgresql", None),
+        ("connect_timeout=3&listen=localhost:5433", "localhost", "5433"),
+    ],
+)
+def test_an_address_names_the_server_that_tells_of_commits(listen: str, host: str, port: str | None) -> None:
+    pytest.importorskip("psycopg")
+    from artelier.log.postgres.connection import parse_address, parse_listen_address
+
+    address = f"postgresql://anna@127.0.0.1:6432/a?{listen}"
+
+    found = parse_listen_address(address)
+    assert (found["host"], found.get("port"), found["dbname"]) == (host, port, "a")
+    assert (parse_address(address)["host"], parse_address(address)["port"]) == ("127.0.0.1", "6432")
+
+
+def test_the_server_that_tells_of_commits_must_be_known_too() -> None:
+    pytest.importorskip("psycopg")
+    from artelier.log.postgres.connection import parse_listen_address
+
+    local = "postgresql://localhost:6432/a?listen=db.example.org"
+    assert parse_listen_address(local)["sslmode"] == "verify-full"
+    with pytest.raises(InvalidConfig, match="encrypted"):
+        parse_listen_address(f"{local}&sslmode=disable")
+
+
 # The product over it
 
 
@@ -534,6 +498,7 @@ def _facts(changes: dict[str, Any]) -> ServerFacts:
         ({"is_writing_full_pages": False}, "full_page_writes is off"),
         ({"asynchronous_standbys": 2}, "2 standbys are asynchronous"),
         ({"connections_left": 2}, "2 connections are left"),
+        ({"is_told": False}, "listen=HOST:PORT"),
         ({"at_us": 1_600_000_000}, "600 s ahead of"),
         ({"at_us": 400_000_000}, "600 s behind"),
     ],

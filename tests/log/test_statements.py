@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from artelier.app import VIEWS
-from artelier.log import views as log_views
 from artelier.log.places import connect_place, open_store
+from artelier.log.queries import PUBLISHED
 from artelier.log.sqlite.connection import SqliteDatabase, publish
 from artelier_lab.postgres_server import shared_server
 from tests.repository.sources import ROOT, Source, sources
@@ -127,15 +127,16 @@ def check_sqlite(statements: Mapping[str, str], path: Path) -> list[str]:
 
 def check_postgres(statements: Mapping[str, str], address: str) -> list[str]:
     """Return what PostgreSQL refuses."""
-    from artelier.log.postgres.connection import PostgresDatabase, translate
+    from artelier.log.postgres.connection import PostgresDatabase
+    from artelier.log.postgres.dialect import PublishedViews, translate
 
     open_store(address, VIEWS).close()
     refused: list[str] = []
     with connect_place(address) as db:
         assert isinstance(db, PostgresDatabase)
-        log_views.publish(db, VIEWS)
+        published = PublishedViews([*PUBLISHED, *(one for view in VIEWS for one in view.published)])
         for sql, where in statements.items():
-            prepared = db.db.pgconn.prepare(b"", translate(sql))
+            prepared = db.db.pgconn.prepare(b"", translate(sql, published))
             message = prepared.error_message.decode()
             if message and "syntax error at end of input" not in message:
                 refused.append(f"{where}: {message.splitlines()[0]}: {sql[:300]}")

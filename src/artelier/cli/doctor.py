@@ -352,6 +352,11 @@ def check_server(facts: ServerFacts, now_us: int) -> list[Finding]:
             f"{max(0, facts.connections_left)} connections are left, and a process takes {CONNECTIONS_EACH}:"
             " raise max_connections"
         )
+    if not facts.is_told:
+        notes.append(
+            "a pooler is in between, so each process looks for commits of others ten times a second: name the"
+            " server in the address, too, with listen=HOST:PORT"
+        )
     if abs(apart_us := facts.at_us - now_us) > AHEAD_US_MAX:
         way = "ahead of" if apart_us > 0 else "behind"
         notes.append(f"its clock is {abs(apart_us) / 1e6:,.0f} s {way} this machine's: set them")

@@ -184,8 +184,9 @@ class View:
     """`CREATE INDEX IF NOT EXISTS` statements of indexes that came later. Opening a store makes those that it
     lacks: an index changes no row, so that `version` stays and nothing is rebuilt."""
     published: tuple[str, ...] = ()
-    """SELECT statements by which other packages read the tables: `CREATE TEMP VIEW` statements, which each
-    connection executes for itself. They are no part of the file, so that none of its versions lacks them."""
+    """SELECT statements by which other packages read the tables, as `CREATE TEMP VIEW IF NOT EXISTS name AS`:
+    each connection of SQLite executes them for itself, for PostgreSQL they stand before what reads them. They
+    are no part of a database, so that none of its versions lacks them."""
     handlers: dict[type[EventData], Callable[[Applied, Tx], None]] = field(
         default_factory=dict[type[EventData], "Callable[[Applied, Tx], None]"]
     )

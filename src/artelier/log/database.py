@@ -26,6 +26,10 @@ class Database(Protocol):
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> object: ...
 
+    def publish(self, statements: Iterable[str], /) -> None:
+        """Have statements read what views publish, lower views first. Nothing is written."""
+        ...
+
     def one(self, sql: str, parameters: Sequence[Any] = (), /) -> Row | None: ...
 
     def only(self, sql: str, parameters: Sequence[Any] = (), /) -> Row:

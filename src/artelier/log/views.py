@@ -70,8 +70,7 @@ def create_tables(target: Tx, views: Iterable[View]) -> None:
 
 def publish(db: Database, views: Iterable[View]) -> None:
     """Let this connection read what the log and `views` publish; nothing is written."""
-    for statement in (*PUBLISHED, *(statement for view in views for statement in view.published)):
-        db.execute(statement)
+    db.publish([*PUBLISHED, *(statement for view in views for statement in view.published)])
 
 
 def fold(source: Database, target: Tx, views: Sequence[View]) -> int:
@@ -101,7 +100,7 @@ def stored_versions(db: Database) -> dict[str, int]:
 def install(db: Database, views: Sequence[View]) -> dict[str, int]:
     """Create the tables of new views and rebuild those whose version rose, in one transaction.
 
-    What they publish is published to this connection.
+    What they publish has been published to this connection: handlers read it.
 
     Returns the versions that the store holds then. Lower views are rebuilt with a raised one: a handler
     may read the rows of views before it.
@@ -109,16 +108,30 @@ def install(db: Database, views: Sequence[View]) -> dict[str, int]:
     `StoreUnavailable` for a copy that is not finished.
     """
     check_views(views)
+    have = _known_versions(db, views)
+    if _are_installed(have, views):
+        _add_indexes(db, views)
+        return have
+    db.begin()
+    try:
+        have = _known_versions(db, views)  # another process may have installed them meanwhile
+        if not _are_installed(have, views):
+            _rebuild(db, views)
+        db.commit()
+        return have | {view.name: view.version for view in views}
+    except BaseException:
+        db.rollback()
+        raise
+
+
+def _known_versions(db: Database, views: Sequence[View]) -> dict[str, int]:
+    """Return the versions that a store holds. Errors: those of `install`."""
     have = stored_versions(db)
     if UNFINISHED_COPY in have:
         raise StoreUnavailable(
             "this is a copy of a store that was not finished",
             hint="Go on with it: `artelier store copy FROM TO --resume`.",
         )
-    if all(have.get(view.name) == view.version for view in views):
-        _add_indexes(db, views)
-        publish(db, views)
-        return have
     newer = [view.name for view in views if have.get(view.name, 0) > view.version]
     if newer:
         raise UnknownEvent(
@@ -126,25 +139,25 @@ def install(db: Database, views: Sequence[View]) -> dict[str, int]:
             got=", ".join(newer),
             hint="Upgrade Artelier, or open another database.",
         )
-    db.begin()
-    try:
-        for view in views:
-            for table in view.tables:
-                db.execute(f"DROP TABLE IF EXISTS {table}")
-        create_tables(db, views)
-        publish(db, views)  # handlers read it
-        fold(db, db, views)
-        for view in views:
-            db.execute(
-                "INSERT INTO view_versions VALUES (?, ?)"
-                " ON CONFLICT(name) DO UPDATE SET version = excluded.version",
-                (view.name, view.version),
-            )
-        db.commit()
-        return have | {view.name: view.version for view in views}
-    except BaseException:
-        db.rollback()
-        raise
+    return have
+
+
+def _are_installed(have: dict[str, int], views: Sequence[View]) -> bool:
+    return all(have.get(view.name) == view.version for view in views)
+
+
+def _rebuild(db: Database, views: Sequence[View]) -> None:
+    for view in views:
+        for table in view.tables:
+            db.execute(f"DROP TABLE IF EXISTS {table}")
+    create_tables(db, views)
+    fold(db, db, views)
+    for view in views:
+        db.execute(
+            "INSERT INTO view_versions VALUES (?, ?)"
+            " ON CONFLICT(name) DO UPDATE SET version = excluded.version",
+            (view.name, view.version),
+        )
 
 
 def _add_indexes(db: Database, views: Sequence[View]) -> None:

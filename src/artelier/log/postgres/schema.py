@@ -7,20 +7,23 @@ waits for in turn (`store_head`), and counters that a transaction takes back whe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import psycopg
 
 from artelier.errors import CorruptStore, StoreUnavailable
 from artelier.log import views as log_views
-from artelier.log.contract import Row, View
+from artelier.log.contract import View
 from artelier.log.database import check_not_newer
-from artelier.log.postgres.connection import FUNCTIONS, SCHEMA, PostgresDatabase, store_error
+from artelier.log.postgres.connection import SCHEMA, PostgresDatabase, store_error
+from artelier.log.postgres.dialect import FUNCTIONS
 
 MARK = "an Artelier store"
 """The comment on the schema of a store: another schema of its name is nobody's to change."""
 
 MIGRATING = 0x41725401
-"""The advisory lock that whoever migrates holds, so that of two the second finds it done."""
+"""The advisory lock that whoever migrates holds, so that of two the second finds it done. It ends with the
+transaction: one of a connection would stay with the pooler's."""
 
 
 def create_the_log(db: PostgresDatabase) -> None:
@@ -95,67 +98,59 @@ _HOW_TEXT_IS_KEPT = "SELECT current_setting('server_encoding'), 'B' < 'a' AND 'a
 """Orders of rows are part of what views fold: both engines must give the same one."""
 
 
-def prepare(db: psycopg.Connection[Row], views: Sequence[View], *, label: str) -> dict[str, int]:
+def prepare(db: PostgresDatabase, views: Sequence[View], *, label: str) -> dict[str, int]:
     """Bring a database to today's tables, and return the versions of its views. One at a time does so.
 
     Errors: `CorruptStore` for a schema of somebody else, `NewerSchema`, `UnknownEvent`,
     `StoreUnavailable` where the user may not make tables; nothing was changed then.
     """
-    own = PostgresDatabase(db)
     try:
-        db.execute("SELECT pg_advisory_lock($1)", (MIGRATING,))
-        try:
-            _migrate(db, own, label)
-            return log_views.install(own, views)
-        finally:
-            if not db.closed:
-                db.execute("SELECT pg_advisory_unlock($1)", (MIGRATING,))
+        if read_version(db, label) != SCHEMA_VERSION:
+            _migrate(db, label)
+        return log_views.install(db, views)
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreUnavailable(
             "this user may not make the tables of a store here",
-            expected=f"a user that may create the schema {SCHEMA} and temporary views in {label}",
+            expected=f"a user that may create the schema {SCHEMA} in {label}",
             got=error.diag.message_primary,
-            hint="Grant CREATE and TEMPORARY on the database to it.",
+            hint="Grant CREATE on the database to it.",
         ) from None
     except psycopg.Error as error:
         raise store_error(error) from None
 
 
-def _migrate(db: psycopg.Connection[Row], own: PostgresDatabase, label: str) -> None:
-    version = read_version(db, label)
-    if version == SCHEMA_VERSION:
-        return
-    encoding, is_by_bytes = db.execute(_HOW_TEXT_IS_KEPT).fetchone() or ("", 0)
+def _migrate(db: PostgresDatabase, label: str) -> None:
+    encoding, is_by_bytes = db.only(_HOW_TEXT_IS_KEPT)
     if encoding != "UTF8" or not is_by_bytes:
         raise StoreUnavailable(
             "a store needs a database of UTF8 that compares text by its bytes, as SQLite does",
             got=f"{label}, {encoding}" + ("" if is_by_bytes else ", another collation"),
             hint="CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C';",
         )
-    db.execute("BEGIN")
+    db.open_transaction()
     try:
+        db.only("SELECT pg_advisory_xact_lock(?)", (MIGRATING,))
+        version = read_version(db, label)
         if version == 0:
-            db.execute(f"CREATE SCHEMA {SCHEMA}".encode())
-            db.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{MARK}'".encode())
+            db.execute(f"CREATE SCHEMA {SCHEMA}")
+            db.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{MARK}'")
         for target, step in MIGRATIONS:
             if target > version:
-                step(own)
-        own.execute("UPDATE store_head SET schema_version = ?", (SCHEMA_VERSION,))
-        db.execute("COMMIT")
+                step(db)
+        db.execute("UPDATE store_head SET schema_version = ?", (SCHEMA_VERSION,))
+        db.commit()
     except BaseException:
-        if not db.closed:
-            db.execute("ROLLBACK")
+        with suppress(psycopg.Error):  # the connection is gone
+            db.rollback()
         raise
 
 
-def read_version(db: psycopg.Connection[Row], label: str) -> int:
+def read_version(db: PostgresDatabase, label: str) -> int:
     """Return the version of a store's tables; 0 where there is none.
 
     Errors: `NewerSchema`, and `CorruptStore` if the schema is no store of ours.
     """
-    row = db.execute(
-        "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1", (SCHEMA,)
-    ).fetchone()
+    row = db.one("SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = ?", (SCHEMA,))
     if row is None:
         return 0
     if row[0] != MARK:
@@ -165,7 +160,7 @@ def read_version(db: psycopg.Connection[Row], label: str) -> int:
             got=label,
             hint="Name another database with --db.",
         )
-    found = db.execute("SELECT schema_version FROM store_head").fetchone()
+    found = db.one("SELECT schema_version FROM store_head")
     version = 0 if found is None else found[0]
     check_not_newer(version, SCHEMA_VERSION)
     return version

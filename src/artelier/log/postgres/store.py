@@ -2,8 +2,9 @@
 
 Any number of processes on any machine may open one database. Each has three connections: one that writes, one
 that reads, and one that is told of others' commits. The last saves waiting for the next look, and nothing
-depends on it: a process that is told nothing looks ten times a second, as it does over a file. What a store
-does with rows is in `log/database_store.py`.
+depends on it: a process that is told nothing looks ten times a second, as it does over a file. A pooler tells
+nobody, so that the address may name the server for this one. What a store does with rows is in
+`log/database_store.py`.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from artelier.ids import fresh_secret
 from artelier.log import erasure
 from artelier.log import views as log_views
 from artelier.log.blobs import Keyring, Sealer
-from artelier.log.contract import FaultHook, Report, Row, View
+from artelier.log.contract import FaultHook, Report, View
 from artelier.log.database import Database
 from artelier.log.database_store import DatabaseStore
 from artelier.log.postgres.connection import (
     COMMITTED,
+    SCHEMA,
+    Connection,
     PostgresDatabase,
     connect,
     label_of,
     parse_address,
+    parse_listen_address,
     store_error,
 )
 from artelier.log.postgres.schema import SCHEMA_VERSION, prepare, read_version
@@ -46,10 +50,11 @@ AGAIN_MS = 1_000
 
 
 class CommitListener:
-    """A thread that calls `on_notice` with the server processes that have committed, until it is closed.
+    """A thread that calls `on_notice` with the connections that have committed, until it is closed.
 
     It connects by itself, and again when the connection is cut. After each connection `on_notice` gets an
-    empty set: what was committed before is told to nobody.
+    empty set: what was committed before is told to nobody. Behind a pooler, which would tell another client,
+    it ends: the writer looks by itself.
     """
 
     def __init__(self, parameters: dict[str, str], on_notice: Callable[[set[int]], None]) -> None:
@@ -71,11 +76,13 @@ class CommitListener:
     def _work(self) -> None:
         while True:
             with suppress(psycopg.Error, ArtelierError, OSError), closing(connect(self._parameters)) as db:
+                if db.is_pooled:
+                    return
                 db.execute(f"LISTEN {COMMITTED}".encode())
                 self._on_notice(set())
                 while not self._is_ended(db.fileno()):
-                    if processes := _take_notices(db):
-                        self._on_notice(processes)
+                    if connections := _take_notices(db):
+                        self._on_notice(connections)
                     if self._is_ended(timeout_ms=COALESCED_MS):
                         return
                 return
@@ -91,13 +98,16 @@ class CommitListener:
         return any(ready == self._end for ready, _ in poll.poll(timeout_ms))
 
 
-def _take_notices(db: psycopg.Connection[Row]) -> set[int]:
-    """Return the server processes of the notices that have come. Errors: `OperationalError` if it is cut."""
+def _take_notices(db: Connection) -> set[int]:
+    """Return the connections of the notices that have come, by the process that each takes for its own.
+
+    Errors: `OperationalError` if it is cut.
+    """
     db.pgconn.consume_input()
-    processes: set[int] = set()
+    connections: set[int] = set()
     while (notice := db.pgconn.notifies()) is not None:
-        processes.add(notice.be_pid)
-    return processes
+        connections.add(int(notice.extra or notice.be_pid))
+    return connections
 
 
 SHREDDED = ("blobs", "keys", "vault")
@@ -121,37 +131,32 @@ class PostgresStore(DatabaseStore):
         Errors: `InvalidConfig`, `StoreUnavailable`, `CorruptStore`, `NewerSchema`.
         """
         super().__init__(views, entropy=entropy, fault=fault, sealer=sealer)
-        self._parameters = parse_address(address)
-        db = connect(self._parameters)
+        self._parameters, listening = parse_address(address), parse_listen_address(address)
+        writing = self._connect()
         try:
-            versions = prepare(db, self.views, label=self.label)
-            writing = PostgresDatabase(db, self._connect)
+            versions = prepare(writing, self.views, label=self.label)
             if sealer is not None:
                 erasure.check_vault_key(writing, self.keyring)
-            reading = PostgresDatabase(self._connect(), self._connect)
+            reading = self._connect()
         except BaseException:
-            db.close()
+            writing.close()
             raise
         self._writing, self._reader = writing, reading
         self._start(writing, reading, versions=versions, schema_version=SCHEMA_VERSION)
-        self._listener = CommitListener(self._parameters, self._on_notice)
+        self._listener: CommitListener | None = None
+        if not writing.db.is_pooled or listening != self._parameters:
+            self._listener = CommitListener(listening, self._on_notice)
 
-    def _on_notice(self, processes: set[int]) -> None:
+    def _on_notice(self, connections: set[int]) -> None:
         """Look at what others have committed. Runs on the listener's thread."""
-        if processes != {self._writing.db.info.backend_pid}:
+        if connections != {self._writing.db.info.backend_pid}:
             self._writer.look()
 
-    def _connect(self) -> psycopg.Connection[Row]:
-        """Return a connection that sees what the views publish."""
-        db = connect(self._parameters)
-        try:
-            log_views.publish(PostgresDatabase(db), self.views)
-        except psycopg.Error as error:
-            db.close()
-            raise store_error(error) from None
-        except BaseException:
-            db.close()
-            raise
+    def _connect(self) -> PostgresDatabase:
+        """Return a connection that sees what the views publish, and is replaced when it is gone."""
+        parameters = self._parameters
+        db = PostgresDatabase(connect(parameters), lambda: connect(parameters))
+        log_views.publish(db, self.views)
         return db
 
     @property
@@ -178,27 +183,28 @@ class PostgresStore(DatabaseStore):
             with closing(connect(self._parameters)) as db:
                 try:
                     for table in SHREDDED:
-                        db.execute(f"VACUUM (FULL) {table}".encode())
+                        db.execute(f"VACUUM (FULL) {SCHEMA}.{table}".encode())
                 except psycopg.Error as error:
                     raise store_error(error) from None
 
         await asyncio.to_thread(work)
 
     def _disconnect(self, *, holder: str) -> None:
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
         if holder:
-            with suppress(psycopg.Error):  # then they end by time
-                self._writing.db.execute("DELETE FROM leases WHERE holder = $1", (holder,))
-        self._reader.db.close()
-        self._writing.db.close()
+            with suppress(psycopg.Error, ArtelierError):  # then they end by time
+                self._writing.execute("DELETE FROM leases WHERE holder = ?", (holder,))
+        self._reader.close()
+        self._writing.close()
 
 
 @contextmanager
 def _snapshot(parameters: dict[str, str]) -> Generator[PostgresDatabase]:
-    with closing(connect(parameters)) as db:
+    with closing(PostgresDatabase(connect(parameters))) as db:
         try:
-            db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            yield PostgresDatabase(db)
+            db.open_transaction("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield db
         except psycopg.Error as error:
             raise store_error(error) from error
 
@@ -214,12 +220,11 @@ def open_snapshot(address: str) -> Generator[Database]:
 @contextmanager
 def open_connection(address: str) -> Generator[Database]:
     """Give a connection to write tables over, as no store does. Errors: clear ones for the server's."""
-    with closing(connect(parse_address(address))) as db:
-        own = PostgresDatabase(db)
+    with closing(PostgresDatabase(connect(parse_address(address)))) as db:
         try:
-            yield own
+            yield db
         except psycopg.Error as error:
-            raise own.batch_error(error) or store_error(error) from error
+            raise db.batch_error(error) or store_error(error) from error
 
 
 class ServerFacts(NamedTuple):
@@ -235,6 +240,8 @@ class ServerFacts(NamedTuple):
     connections_left: int
     at_us: int
     """The server's clock, in microseconds since the epoch."""
+    is_told: bool = True
+    """False if a pooler keeps the notices of commits from whoever opens this address."""
 
 
 _FACTS = (
@@ -249,14 +256,14 @@ _FACTS = (
 
 def read_server_facts(address: str) -> ServerFacts:
     """Return what a server says of itself. Errors: those of connecting."""
-    with open_connection(address) as db:
-        return ServerFacts(*db.only(_FACTS))
+    with open_connection(address) as db, closing(connect(parse_listen_address(address))) as listening:
+        return ServerFacts(*db.only(_FACTS), is_told=not listening.is_pooled)
 
 
 def has_store(address: str) -> bool:
     """Return True if there is a store. Errors: `StoreUnavailable`, `NewerSchema`, `CorruptStore`."""
     parameters = parse_address(address)
-    with closing(connect(parameters)) as db:
+    with closing(PostgresDatabase(connect(parameters))) as db:
         try:
             return read_version(db, label_of(parameters)) > 0
         except psycopg.Error as error:

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +178,10 @@ class SqliteDatabase:
         self.execute: Callable[..., sqlite3.Cursor] = db.execute
         self.executemany: Callable[..., sqlite3.Cursor] = db.executemany
         self.scan: Callable[..., Iterator[Row]] = db.execute
+
+    def publish(self, statements: Iterable[str], /) -> None:
+        for statement in statements:
+            self.execute(statement)
 
     def one(self, sql: str, parameters: Sequence[Any] = (), /) -> Row | None:
         return self.execute(sql, parameters).fetchone()

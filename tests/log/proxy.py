@@ -1,0 +1,78 @@
+"""A proxy before a database, in which connections break at the worst moments."""
+
+from __future__ import annotations
+
+import select
+import shutil
+import socket
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+SYNC = b"S\x00\x00\x00\x04"
+"""The protocol's message that ends what is sent in one piece."""
+
+
+class Proxy:
+    """A socket before that of a server or of a pooler, which cuts the connection around a commit."""
+
+    def __init__(self, target: Path) -> None:
+        """`target`: the folder of the socket."""
+        self.folder = Path(tempfile.mkdtemp(prefix="proxy-", dir=target.parent))
+        self.folder.chmod(0o711)
+        self._target = str(target / ".s.PGSQL.5432")
+        self.cut: str = ""
+        """`before` or `after` the server has what comes next; empty for neither."""
+        self.cuts = 0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        (self.folder / ".s.PGSQL.5432").chmod(0o777)
+        self._listener.listen(16)
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            if not client.recv(1, socket.MSG_PEEK):
+                client.close()
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._target)
+            self._threads.append(threading.Thread(target=self._pass_on, args=(client, server)))
+            self._threads[-1].start()
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server, suppress(OSError):
+            while True:
+                ready, _, _ = select.select([client, server], [], [])
+                if server in ready and not self._move(server, client):
+                    return
+                if client in ready and not self._ask(client, server):
+                    return
+
+    def _move(self, source: socket.socket, target: socket.socket) -> bytes:
+        data = source.recv(65536)
+        target.sendall(data)
+        return data
+
+    def _ask(self, client: socket.socket, server: socket.socket) -> bool:
+        if not self.cut:
+            return bool(self._move(client, server))
+        cut, self.cut = self.cut, ""
+        self.cuts += 1
+        if cut == "after":
+            while not self._move(client, server).endswith(SYNC):
+                pass
+            server.recv(65536)  # the answer, which nobody gets
+        return False
+
+    def close(self) -> None:
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(str(self.folder / ".s.PGSQL.5432"))
+            last.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+        shutil.rmtree(self.folder)
