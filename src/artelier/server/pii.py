@@ -76,7 +76,7 @@ async def escape_request(request: Request, desk: TenantKernel) -> Request:
         return request
     disarm = disarmer(desk)
     if len(body) > LARGE_BYTES:
-        changed = await run_in_content_thread(_escape_body, body, disarm)
+        changed = await run_in_content_thread(len(body), _escape_body, body, disarm)
     else:
         changed = _escape_body(body, disarm)
     if changed is None:

@@ -106,7 +106,7 @@ async def place_of(
 
 async def beside_loop(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
     """Return what `read` makes of a body; a large one is read beside the event loop: nobody else waits."""
-    return read(body) if len(body) <= BESIDE_BYTES else await run_in_content_thread(read, body)
+    return read(body) if len(body) <= BESIDE_BYTES else await run_in_content_thread(len(body), read, body)
 
 
 def _sorted_members(body: bytes) -> bytes:
@@ -239,7 +239,7 @@ async def keep_inline(desk: TenantKernel, inline: InlineMedium) -> KeptMedium:
 async def inline_bytes(inline: InlineMedium) -> bytes:
     """Return the content of a medium of a request. Errors: `InvalidRequest` for what is no base64."""
     try:
-        return await run_in_content_thread(decode_base64, inline.encoded)
+        return await run_in_content_thread(len(inline.encoded), decode_base64, inline.encoded)
     except ValueError:
         raise refuse(inline.param, "this is no base64", expected="data:image/png;base64,...") from None
 

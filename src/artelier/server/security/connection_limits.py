@@ -25,6 +25,8 @@ ITEMS_MAX = 50_000
 """Elements, fields and brackets of one body (a guess: a tenth of what a megabyte can hold). A text counts as
 one item, however long it is."""
 
+TEXTS_MAX = 2 * ITEMS_MAX
+"""So many texts are more items: each element and each field has two at most, its name and its value."""
 
 PIECE_BYTES = 1 << 20
 """Of a large body that are looked at before other threads have a turn."""
@@ -50,7 +52,9 @@ async def may_hold_placeholders(body: bytes) -> bool:
 
 
 async def _look(read: Callable[[bytes], LookT], body: bytes) -> LookT:
-    return read(body) if len(body) <= PIECE_BYTES else await run_in_content_thread(read, body)
+    if len(body) <= PIECE_BYTES:
+        return read(body)
+    return await run_in_content_thread(len(body), read, body)
 
 
 def _has_sign(body: bytes) -> bool:
@@ -85,12 +89,16 @@ def _items_in(text: bytes) -> int:
 
 def _count_outside_of_texts(body: bytes) -> int:
     """Return the items of JSON that stand outside of quotes."""
-    count, is_inside, rest = 0, False, b""
+    count, quotes, is_inside, rest = 0, 0, False, b""
     for piece in _pieces(body):
         piece, rest = rest + piece, b""
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # an escape that goes on in the next piece
             piece, rest = piece[:-1], piece[-1:]
-        parts = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
+        piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")
+        quotes += piece.count(b'"')
+        if quotes > 2 * TEXTS_MAX + 2:  # to look between them would take a second
+            return max(count, (quotes + 1) // 4)
+        parts = piece.split(b'"')
         count += _items_in(b"".join(parts[is_inside::2]))
         is_inside = is_inside == bool(len(parts) % 2)
     return count
