@@ -46,14 +46,14 @@ def test_figures_of_one_tick_read_no_more_than_since_the_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Any] = []
-    events = history_fold._events  # pyright: ignore[reportPrivateUsage] - what is counted
+    events = history_fold.events_of
 
     async def counted(*given: Any, **more: Any) -> Any:
         async for event in events(*given, **more):
             read.append(event.at_us)
             yield event
 
-    monkeypatch.setattr(history_fold, "_events", counted)
+    monkeypatch.setattr(history_fold, "events_of", counted)
 
     async def scenario() -> None:
         with kernel_at(tmp_path / "a.db") as kernel:
