@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sqlite3
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from artelier.artifacts.events import ArtifactDeleted, ArtifactWritten, GroupJoi
 from artelier.errors import Conflict, CorruptStore, Erased, InvalidExport, NotFound, StoreUnavailable
 from artelier.kernel import events as ev
 from artelier.kernel import import_run
-from artelier.kernel.export.archive import LINE_BYTES_MAX, SEAL_BYTES, ArchiveWriter, EventLine
+from artelier.kernel.export.archive import LINE_BYTES_MAX, SEAL_BYTES, ArchiveReader, ArchiveWriter, EventLine
 from artelier.ledger import Count, MoneyTransferred, Posting
 from artelier.log import Batch, BlobRef, DataKey, Draft, StreamAppend, tenant_stream
 from tests.kernel.files import exported, forged, resealed, rewritten
@@ -258,6 +260,23 @@ def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
                     await here.for_tenant().import_(path)
 
     play(scenario())
+
+
+def test_what_else_stands_in_a_header_is_not_made(tmp_path: Path) -> None:
+    """29 KB of gzip were 0.9 GB of lists, and held the interpreter for two seconds."""
+    path = exported(tmp_path, lambda run: ask(run, "a"))
+    content = gzip.decompress(path.read_bytes()[:-SEAL_BYTES])
+    line, _, rest = content.partition(b"\n")
+    many = line[:-1] + b',"x":[' + b",".join([b"[]"] * 500_000) + b"]}\n" + rest
+    with io.BytesIO(resealed(gzip.compress(many))) as file:
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidExport, match="unknown field"):
+                ArchiveReader(file).header()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 16_000_000
 
 
 def test_bombs_end_before_the_disk_does(tmp_path: Path) -> None:

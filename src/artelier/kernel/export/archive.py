@@ -264,6 +264,13 @@ def _seal(digest: str) -> bytes:
 SEAL_BYTES = len(_seal("0" * 64))
 
 
+class _Stated(msgspec.Struct):
+    """The words of a header that tell what the file is; whatever else stands there is not made."""
+
+    format: str = ""
+    version: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class ArchiveReader:
     """Reads a file that anybody may have made. Every refusal is an `InvalidExport` that says where."""
 
@@ -285,18 +292,20 @@ class ArchiveReader:
 
     def _header(self, text: bytes) -> Header:
         try:
-            plain: object = msgspec.json.decode(text)
+            stated = msgspec.json.decode(text, type=_Stated)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            plain = None
-        fields = cast(dict[str, object], plain) if isinstance(plain, dict) else {}
-        if fields.get("format") != FORMAT:
+            stated = _Stated()
+        if stated.format != FORMAT:
             raise InvalidExport("this file is no export of Artelier", got="another format")
-        version = fields.get("version")
-        if not isinstance(version, int) or version > VERSION:
+        try:
+            version = msgspec.json.decode(stated.version, type=int)
+        except msgspec.MsgspecError:
+            version = VERSION + 1
+        if version > VERSION:
             raise InvalidExport(
                 "this export was written by a newer Artelier; nothing was imported",
                 expected=f"format version {VERSION}",
-                got=str(version)[:40],
+                got=bytes(stated.version)[:40].decode(errors="replace"),
                 hint="Upgrade Artelier.",
             )
         line = self._decode_line(text)
