@@ -8,7 +8,7 @@ event and the keys that go with it are one transaction.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from artelier.chat.queries import chats, tree
@@ -16,8 +16,9 @@ from artelier.chat.queries.chats import chat_key
 from artelier.chat.queries.traces import Traces, traces_of
 from artelier.chat.rows import Node, check_nobody_writes
 from artelier.chat.session import settings as cs
-from artelier.chat.session.chat_reader import ChatReader
+from artelier.chat.session.chat_reader import ChatReader, Turn
 from artelier.chat.turn.turn_events import session_stream
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.erasure import erase_parts
 from artelier.log import (
@@ -58,6 +59,22 @@ class MessageHit:
     text: str
     """The words around the place, at most 200 characters."""
     at_us: int
+
+
+def _messages_of(turn: Turn) -> list[MessageHit]:
+    """Return the messages of a turn, each with all of its words."""
+    own = MessageHit(turn=turn.number, variant=0, role="user", text=turn.user, at_us=turn.at_us)
+    replies = (
+        replace(own, variant=one.number, role="assistant", text=one.text, at_us=one.at_us)
+        for one in turn.variants
+    )
+    return [own, *replies]
+
+
+def _hits(said: Sequence[MessageHit], wanted: str) -> list[MessageHit]:
+    """Return the messages that have some words, each with what stands around them."""
+    places = ((one, one.text.casefold().find(wanted)) for one in said)
+    return [replace(one, text=one.text[max(0, at - 60) :][:200]) for one, at in places if at >= 0]
 
 
 class ChatEdits(ChatReader):
@@ -164,16 +181,10 @@ class ChatEdits(ChatReader):
         found: list[MessageHit] = []
         while len(found) < limit and seen < SEARCHED_MAX:
             page = await self.turns(before=before, limit=200)
-            for turn in reversed(page):
-                messages = [(0, "user", turn.user, turn.at_us)]
-                messages += [(one.number, "assistant", one.text, one.at_us) for one in turn.variants]
-                seen += len(messages)
-                for variant, role, text, at_us in messages:
-                    if (at := text.casefold().find(wanted)) >= 0:
-                        around = text[max(0, at - 60) :][:200]
-                        found.append(
-                            MessageHit(turn=turn.number, variant=variant, role=role, text=around, at_us=at_us)
-                        )
+            said = [one for turn in reversed(page) for one in _messages_of(turn)]
+            seen += len(said)
+            size_bytes = sum(len(one.text) for one in said)
+            found += await run_in_content_thread(size_bytes, _hits, said, wanted)
             if not page or page[0].number == 0:
                 break
             before = page[0].number
