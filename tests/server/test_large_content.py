@@ -321,3 +321,9 @@ def test_what_has_not_begun_is_not_read_for_a_client_that_has_gone() -> None:
         assert began == [0, 2]
 
     asyncio.run(main())
+
+
+def test_a_picture_has_no_items() -> None:
+    """A card with a picture of 6 MB was refused for 70,285 commas and brackets in it."""
+    body = b"\x89PNG\r\n\x1a\n" + b"," * (ITEMS_MAX + 1)
+    asyncio.run(connection_limits.check_items(body))

@@ -38,6 +38,14 @@ WEATHER: Any = {
 }
 
 
+def _calling(*arguments: str) -> dict[str, Any]:
+    calls = [
+        {"id": f"c{n}", "type": "function", "function": {"name": "weather", "arguments": one}}
+        for n, one in enumerate(arguments)
+    ]
+    return {"role": "assistant", "tool_calls": calls}
+
+
 @asynccontextmanager
 async def served(
     tmp_path: Path, *replies: Any, headers: dict[str, str] | None = None, **options: Any
@@ -271,6 +279,7 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
         ({"response_format": {"type": "grammar"}}, "response_format"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
+        ({"messages": [_calling("1," * 30_000, "[" * 30_000)]}, "messages"),
         (
             {
                 "messages": [

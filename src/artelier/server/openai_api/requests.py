@@ -7,7 +7,7 @@ own service (`user`, `metadata`, `store`, ...) is let through without effect.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from artelier.errors import InvalidRequest
 from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
+from artelier.server.security.connection_limits import ITEMS_MAX, count_items
 
 MESSAGES_MAX = 2_048
 """Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""
@@ -156,6 +157,8 @@ def read_completion(body: bytes) -> AskedCall:
     except ValidationError as error:
         raise misfit(error) from None
     check_refused(asked.model_extra or {}, REFUSED)
+    calls = (one for message in asked.messages for one in message.tool_calls or ())
+    check_arguments((one.function.arguments for one in calls), param="messages")
     if asked.n not in (None, 1):
         raise refuse("n", "one answer is made for a request", expected="n of 1", got=asked.n)
     params: dict[str, Any] = {name: getattr(asked, name) for name in PASSED}
@@ -278,6 +281,22 @@ def parse_data_url(url: str, *, param: str) -> InlineMedium:
             hint="Read the file and send its content." if is_remote else None,
         )
     return inline_medium(media_type, encoded, param=param)
+
+
+def check_arguments(arguments: Iterable[str | None], *, param: str) -> None:
+    """Refuse arguments of calls that make too many items: they are JSON inside of texts, which count as one.
+
+    Errors: `InvalidRequest`.
+    """
+    count = sum(count_items(text.encode(errors="replace")) for text in arguments if text)
+    if count > ITEMS_MAX:
+        raise refuse(
+            param,
+            "the arguments of tool calls have too many items",
+            expected=f"at most {ITEMS_MAX:,} elements and fields",
+            got=f"{count:,}",
+            hint="Leave out calls that are long ago, or shorten what they were given.",
+        )
 
 
 def arguments_of(text: str) -> Any:

@@ -22,6 +22,7 @@ from artelier.server.openai_api.requests import (
     AskedCall,
     WireModel,
     arguments_of,
+    check_arguments,
     check_refused,
     message_parts,
     misfit,
@@ -141,6 +142,7 @@ def _messages(given: str | Sequence[_ResponseItem]) -> list[ChatMessage]:
     """Return items as messages: calls that stand in a row belong to one message of the assistant."""
     if isinstance(given, str):
         return [ChatMessage(role="user", content=given)]
+    check_arguments((item.arguments for item in given), param="input")
     found: list[ChatMessage] = []
     for at, item in enumerate(given):
         param = f"input.{at}"
