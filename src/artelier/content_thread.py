@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -46,6 +47,9 @@ class _ContentThread:
 @cache
 def _thread() -> _ContentThread:
     return _ContentThread()
+
+
+os.register_at_fork(after_in_child=_thread.cache_clear)  # a fork has no thread but its own
 
 
 async def run_in_content_thread(size_bytes: int, work: Callable[..., ReturnT], *args: Any) -> ReturnT:

@@ -7,7 +7,7 @@ from functools import cache
 from weakref import WeakSet
 
 _HOLDERS: WeakSet[object] = WeakSet()
-"""Who wants what was there at some time to be left out."""
+"""Those for whom objects are left out at this time."""
 
 
 @cache
@@ -20,7 +20,7 @@ def _is_left_out_by_others() -> bool:
 
 
 def leave_out(who: object) -> None:
-    """Leave out of looks for garbage what is there now, until all who asked for it say `look_again`."""
+    """Leave out of looks for garbage what is there now, until all who asked say `look_again`."""
     _is_left_out_by_others()  # before it is done here
     _HOLDERS.add(who)
     gc.freeze()

@@ -65,7 +65,7 @@ def _setting(*, is_local: bool) -> bytes:
 _SET_FOR_CONNECTION, _SET_FOR_TRANSACTION = _setting(is_local=False), _setting(is_local=True)
 
 _HEAD = "commits, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
-"""How many commits there are, and when the server that says so was started."""
+"""The number of commits, and the start of the server that tells it."""
 
 RECOVERIES_MAX = 10
 """Tries to read what a server has still to say of statements that were sent behind one that failed."""

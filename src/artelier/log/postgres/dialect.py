@@ -45,7 +45,7 @@ _READS = re.compile(r"WITH\s+(RECURSIVE\s+)?|(?=SELECT|INSERT|UPDATE|DELETE)")
 
 
 class PublishedViews:
-    """What views publish, put before each statement that reads it.
+    """The published views, put before each statement that reads it.
 
     A temporary view would be one connection's, and a permanent one that of two versions of this code.
     """

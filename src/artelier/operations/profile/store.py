@@ -76,7 +76,7 @@ async def read_profile(desk: TenantScope, ref: str, *, by: str = "operator") -> 
 
 SHIPPED: tuple[str, ...] = ("rp-basic", "research-notes", "support-desk")
 SHIPPED_SOURCE = "shipped"
-"""Where a profile is from that is no artifact."""
+"""The source of a profile that is no artifact."""
 
 
 def shipped_text(name: str) -> str:

@@ -52,7 +52,7 @@ REFUSED = -32000
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
 EMPTY_PAGE: dict[str, Any] = {"tasks": [], "nextPageToken": "", "totalSize": 0}
-"""What each page of tasks says, although protobuf leaves it out."""
+"""The fields of every page of tasks; protobuf leaves out those that are empty."""
 
 RpcId = str | int | None
 

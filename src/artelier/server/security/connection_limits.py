@@ -32,8 +32,8 @@ PIECE_BYTES = 1 << 20
 """Of a large body that are looked at before other threads have a turn."""
 
 
-_NO_JSON = (b"\x89PNG", b"PK")
-"""How pictures and archives begin: no parser of JSON goes beyond that, and their bytes are no items."""
+_NO_JSON = (b"\x89PNG", b"PK\x03\x04")
+"""First bytes of pictures and archives: no parser of JSON goes beyond them, and what follows is no items."""
 
 
 async def check_items(body: bytes) -> None:
