@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier import Kernel
-from artelier.content_thread import run_in_content_thread
+from artelier.artifacts import json_items
+from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES
+from artelier.content_thread import content_owner, run_in_content_thread
 from artelier.kernel import Policy
 from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
 from artelier.pii.search_processes import INLINE_CHARS_MAX
@@ -23,7 +25,7 @@ from artelier.ports.pii import DetectedValue
 from artelier.server.errors import TooLarge
 from artelier.server.routes.uploads import JSON_ITEMS_MAX
 from artelier.server.security import connection_limits
-from artelier.server.security.connection_limits import ITEMS_MAX, PIECE_BYTES, may_hold_placeholders
+from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.testing import ScriptedModel
 from tests.server.house import House, house
 from tests.server.test_personal import KEY
@@ -145,14 +147,9 @@ def test_items_are_counted_alike_however_a_body_is_cut(text: str, piece_bytes: i
     outside = text.replace("\\\\", "").replace('\\"', "").split('"')[::2]
     expected = sum(sign in ",[{" for sign in "".join(outside))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection_limits, "ITEMS_MAX", 0)
-        patch.setattr(connection_limits, "PIECE_BYTES", piece_bytes)
-        if expected:
-            with pytest.raises(TooLarge) as refused:
-                asyncio.run(connection_limits.check_items(text.encode()))
-            assert refused.value.got == str(expected)
-        else:
-            asyncio.run(connection_limits.check_items(text.encode()))
+        patch.setattr(json_items, "ITEMS_MAX", 0)
+        patch.setattr(json_items, "PIECE_BYTES", piece_bytes)
+        assert json_items.count_items(text.encode()) == expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-32-be"])
@@ -270,20 +267,25 @@ def test_large_content_is_read_by_one_thread_however_much_comes_at_once() -> Non
     asyncio.run(main())
 
 
-def test_small_content_is_read_before_the_large_one_of_others() -> None:
-    read, go = list[int](), threading.Event()
+def test_users_take_turns_by_the_size_of_what_is_read() -> None:
+    read, go = list[str](), threading.Event()
 
     def wait() -> None:
         go.wait(60)
 
     async def main() -> None:
+        async def ask(owner: str, size_bytes: int) -> None:
+            content_owner.set(owner)
+            await run_in_content_thread(size_bytes, read.append, f"{owner}{size_bytes}")
+
         first = asyncio.create_task(run_in_content_thread(0, wait))
         await asyncio.sleep(0)
-        asked = [asyncio.create_task(run_in_content_thread(size, read.append, size)) for size in (9, 5, 7, 5)]
+        asked = [asyncio.create_task(ask("a", size)) for size in (9, 9, 1, 9)]
+        asked += [asyncio.create_task(ask("b", size)) for size in (5, 5)]
         await asyncio.sleep(0)
         go.set()
         await asyncio.gather(first, *asked)
-        assert read == [5, 5, 7, 9]
+        assert read == ["b5", "a9", "b5", "a9", "a1", "a9"]
 
     asyncio.run(main())
 

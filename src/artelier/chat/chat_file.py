@@ -16,6 +16,7 @@ from typing import Any, cast, get_args, get_type_hints
 import msgspec
 
 from artelier.artifacts import ArtifactWritten, artifact_stream
+from artelier.artifacts.json_items import FILE_ITEMS_MAX, count_items
 from artelier.chat.queries.chats import ChatRow, chat_row, has_chat
 from artelier.chat.queries.tree import profiles_used
 from artelier.chat.session.settings import StoredChatSettings, check_chat, check_name
@@ -158,6 +159,8 @@ class ChatFile(Belongings):
         """See `Belongings`."""
         if len(content) > CONTENT_BYTES_MAX:
             raise InvalidExport("content of a chat is too large", got=len(content))
+        if (count := count_items(content)) > FILE_ITEMS_MAX:
+            raise InvalidExport("content of a chat has too many items", got=count)
         for look in self._looks[name]:
             try:
                 look(content)

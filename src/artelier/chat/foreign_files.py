@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from io import BytesIO
 from typing import Any, Literal, cast
 
@@ -25,6 +26,7 @@ from artelier.artifacts import Artifact
 from artelier.chat.rows import VARIANTS_MAX
 from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, StoredChatSettings, checked_text
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidArtifact, InvalidImport, InvalidRequest, NotFound
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.operations.lore import chat_log
@@ -411,7 +413,7 @@ async def read_foreign_file(
     Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`.
     """
     content = await asyncio.to_thread(source_bytes, source, limit_bytes=FILE_BYTES_MAX)
-    kind = await asyncio.to_thread(foreign_kind, content, name=name)
+    kind = await run_in_content_thread(len(content), partial(foreign_kind, content, name=name))
     stem = name.rpartition("/")[2].rpartition(".")[0]
     if kind is ForeignKind.CHARACTER:
         cast_ = await cast_character(desk, content, by=by, user=user)
@@ -429,13 +431,13 @@ async def read_foreign_file(
         persona = await cast_persona(desk, content, by=by)
         return ForeignFile(kind=kind, name=str(persona["name"]), settings={"user": persona})
     if kind is ForeignKind.PRESET:
-        preset = await asyncio.to_thread(read_preset, content, name=stem)
+        preset = await run_in_content_thread(len(content), partial(read_preset, content, name=stem))
         texts = {"system": preset.system, "note": dict(preset.note)}
         own: dict[str, Any] = {**preset.params, **{key: value for key, value in texts.items() if value}}
         too_long = preset.size_warnings(model, desk.services.window_of(model))
         warnings = (*too_long, *preset.warnings)
         return ForeignFile(kind=kind, name=preset.name, settings=own, warnings=warnings)
-    return _of_chat(await asyncio.to_thread(parse_chat, content))
+    return _of_chat(await run_in_content_thread(len(content), parse_chat, content))
 
 
 def _of_chat(chat: TakenChat) -> ForeignFile:

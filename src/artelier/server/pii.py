@@ -18,10 +18,9 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
-from artelier.content_thread import run_in_content_thread
+from artelier.content_thread import read_beside_loop
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
-from artelier.log.blobs import LARGE_BYTES
 from artelier.server.live_hub import EventStream
 from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
@@ -75,10 +74,7 @@ async def escape_request(request: Request, desk: TenantKernel) -> Request:
     if not await may_hold_placeholders(body):
         return request
     disarm = disarmer(desk)
-    if len(body) > LARGE_BYTES:
-        changed = await run_in_content_thread(len(body), _escape_body, body, disarm)
-    else:
-        changed = _escape_body(body, disarm)
+    changed = await read_beside_loop(len(body), _escape_body, body, disarm)
     if changed is None:
         return request
     left = [changed]
@@ -94,19 +90,21 @@ async def escape_request(request: Request, desk: TenantKernel) -> Request:
 
 def _escape_body(body: bytes, disarm: Callable[[Any], Any]) -> bytes | None:
     """The body with what was typed in it; None if that is what it says."""
-    value = _read(body)
-    clean = disarm(value)
-    return None if clean == value else json.dumps(clean).encode()
-
-
-def _read(body: bytes) -> object:
-    """JSON as the parsers of routes read it, which take more than that: UTF-16, NaN, half of a character."""
-    for read in (json.loads, msgspec.json.decode):
+    for read, write in _FORMS:
         try:
-            return read(body)
+            value = read(body)
         except (ValueError, msgspec.MsgspecError, RecursionError):
-            pass
+            continue
+        clean = disarm(value)
+        return None if clean == value else write(clean)
     return None  # the route says what is wrong with it
+
+
+_FORMS: tuple[tuple[Callable[[bytes], Any], Callable[[Any], bytes]], ...] = (
+    (msgspec.json.decode, msgspec.json.encode),
+    (json.loads, lambda value: json.dumps(value).encode()),
+)
+"""The second is slower and takes more, as parsers of routes do: UTF-16, NaN, half of a character."""
 
 
 async def restore_response(response: Response, desk: TenantKernel) -> Response:

@@ -306,8 +306,11 @@ def card_json(data: bytes) -> bytes:
     return _decode(found["ccv3"] if "ccv3" in found else found["chara"])
 
 
+_SPACES = b" \t\n\r\x0b\x0c"
+
+
 def _decode(text: bytes) -> bytes:
-    packed = b"".join(text.split())
+    packed = text.translate(None, _SPACES)
     try:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
     except binascii.Error as error:

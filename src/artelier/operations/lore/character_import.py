@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artelier.artifacts import Artifacts
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.character_cards import FILE_BYTES_MAX as CARD_BYTES_MAX
 from artelier.operations.lore.character_cards import SIGNATURE, Card, depth_prompt, read_card
@@ -74,7 +76,7 @@ async def cast_character(
     """
     register_writing()
     content = await asyncio.to_thread(source_bytes, source, limit_bytes=CARD_BYTES_MAX)
-    card = await asyncio.to_thread(read_card, content)
+    card = await run_in_content_thread(len(content), read_card, content)
     artifacts = desk.as_principal(by).artifacts
     place = f"characters/{slug(by, chars_max=40)}/{slug(card.character.called)}"
     refs: list[str] = []
@@ -85,10 +87,12 @@ async def cast_character(
         refs.append(book)
     kept = await _store_file(desk, artifacts, place, content)
     ref = await _store_form(artifacts, place, "character", character, metadata=kept)
+    now_us = desk.services.clock.now_us()
+    greetings = await run_in_content_thread(len(content), _greetings, character, user, now_us)
     portrait = {"portrait": kept["file"]} if kept and content.startswith(SIGNATURE) else {}
     return ImportedCharacter(
         char={**_settings(character, ref), **portrait},
-        greetings=_greetings(character, user, desk.services.clock.now_us()),
+        greetings=greetings,
         refs=(ref, *refs),
         warnings=_warnings(card),
     )
@@ -126,7 +130,7 @@ async def cast_persona(desk: TenantScope, source: Source, *, by: str) -> dict[st
     """
     register_writing()
     content = await asyncio.to_thread(source_bytes, source, limit_bytes=PERSONA_BYTES_MAX)
-    persona = await asyncio.to_thread(_read_persona, content)
+    persona = await run_in_content_thread(len(content), _read_persona, content)
     place = f"personas/{slug(by, chars_max=40)}/{slug(persona.name)}"
     artifacts = desk.as_principal(by).artifacts
     kept = await _store_file(desk, artifacts, place, content)
@@ -152,7 +156,7 @@ async def keep_lorebook(
     register_writing()
     warnings: list[str] = []
     content = await asyncio.to_thread(source_bytes, source, limit_bytes=BOOK_BYTES_MAX)
-    book = await asyncio.to_thread(read_world_info, content, warnings=warnings)
+    book = await run_in_content_thread(len(content), partial(read_world_info, content, warnings=warnings))
     called = book.name or name or (Path(source).stem if isinstance(source, str | Path) else "book")
     place = f"lorebooks/{slug(by, chars_max=40)}/{slug(called)}"
     artifacts = desk.as_principal(by).artifacts

@@ -6,7 +6,6 @@ names all of it. What can be repaired without a guess is repaired, with a warnin
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import stat
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 
 from artelier.artifacts.content import check_json
+from artelier.artifacts.json_items import FILE_ITEMS_MAX, count_items
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 
@@ -25,12 +25,18 @@ Source: TypeAlias = "bytes | bytearray | str | Path"
 
 DefaultT = TypeVar("DefaultT")
 
+PIECES_MAX = 10_000
+"""Of a text that holds several between commas."""
+LINE_CHARS_MAX = 64 * 1024
+"""Of a text whose spaces are looked at to make one line of it."""
+
 NOTES_MAX = 50
 """Warnings, and problems, that are kept of one file; the rest is counted."""
 
 _decode_piece = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_check = msgspec.json.Decoder(msgspec.Raw).decode
 
 PIECE_BYTES = 64 * 1024
 """The size up to which JSON is decoded at once: a decoder lets no other thread run meanwhile."""
@@ -89,9 +95,16 @@ def _file_bytes(path: Path, limit_bytes: int) -> bytes:
 def read_json(data: bytes, *, what: str) -> Any:
     """JSON as data; half a surrogate pair becomes U+FFFD.
 
-    Errors: `InvalidImport` saying where it breaks, also for what is nested too deeply or a number too large.
+    Errors: `InvalidImport` saying where it breaks, also for what is nested too deeply, a number too large or
+    too many items.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
+    if (count := count_items(data)) > FILE_ITEMS_MAX:
+        raise InvalidImport(
+            f"{what} has too many items",
+            expected=f"at most {FILE_ITEMS_MAX:,} elements and fields",
+            got=f"{count:,}",
+        )
     try:
         try:
             value = _decode(data)
@@ -110,13 +123,24 @@ def read_json(data: bytes, *, what: str) -> Any:
 def _place(data: bytes) -> str:
     """Return where JSON breaks, as `, line 3, column 7`; empty if that cannot be said."""
     try:
-        json.loads(data)
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if b"\n" in data.rstrip() else ""
-        return f", {line}column {error.colno}"
-    except (UnicodeDecodeError, RecursionError, ValueError):
+        _check(data)
+    except msgspec.DecodeError as error:
+        if "truncated" in str(error):
+            at = len(data.rstrip())
+        elif found := _OFFSET.search(str(error)):
+            at = int(found[1])
+        else:
+            return ""
+        line = f"line {data.count(_NEWLINE, 0, at) + 1}, " if _NEWLINE in data.rstrip() else ""
+        before = data[data.rfind(_NEWLINE, 0, at) + 1 : at].decode(errors="replace")
+        return f", {line}column {len(before) + 1}"
+    except RecursionError:
         pass
     return ""
+
+
+_NEWLINE = b"\n"
+_OFFSET = re.compile(r"\(byte ([0-9]+)\)")
 
 
 def _whole(match: re.Match[bytes]) -> bytes:
@@ -219,6 +243,8 @@ class ForeignFields:
         if value is None:
             return ()
         if isinstance(value, str):
+            if split and value.count(",") >= PIECES_MAX:
+                return self._wrong(name, f"at most {PIECES_MAX:,} texts between commas", value, ())
             value = [item.strip() for item in value.split(",")] if split else [value]
         if not isinstance(value, list):
             return self._wrong(name, "a list of text", value, ())
@@ -277,8 +303,9 @@ class ForeignFields:
 
 def one_line(text: str) -> str:
     """Text on one line: white space is one space, control characters are gone. Joiners of letters and emoji
-    stay."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable() or char in _IN_LINES)
+    stay; what stands behind `LINE_CHARS_MAX` is left out."""
+    line = " ".join(text[:LINE_CHARS_MAX].split())
+    return "".join(char for char in line if char.isprintable() or char in _IN_LINES)
 
 
 def _number(value: object) -> int | float | None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from artelier.content_thread import read_beside_loop
 from artelier.errors import ArtelierError, Flow, NotFound
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Core, Desk, Live, Setup
 from artelier.server.live_hub import EventStream, beating
-from artelier.server.openai_api.calls import beside_loop
 from artelier.server.routes import resource
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ async def call(request: Request, desk: Desk, kernel: Core, actor: Actor, hub: Li
     from artelier.server.a2a.turns import TaskDesk
 
     try:
-        asked = await beside_loop(read_request, await request.body())
+        body = await request.body()
+        asked = await read_beside_loop(len(body), read_request, body)
         tasks = TaskDesk(
             kernel=kernel, desk=desk, errands=errands_of(request.app), model=setup.model, by=actor
         )

@@ -27,6 +27,7 @@ from artelier.app import Kernel, TenantKernel
 from artelier.artifacts.media.inspection import check_attachments
 from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.chat.session.settings import said_text
+from artelier.content_thread import read_beside_loop
 from artelier.errors import ArtelierError, Conflict, InvalidRequest
 from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json
@@ -181,9 +182,9 @@ class TaskDesk:
             raise InvalidRequest(
                 "contextId", expected=f"at most {CONTEXT_CHARS_MAX} characters", got=len(context)
             )
-        wishes = _wishes_of(asked)
+        wishes = await read_beside_loop(asked.metadata.ByteSize(), _wishes_of, asked)
         limits = None if wishes.budget_usd is None else Limits(usd=wishes.budget_usd)
-        words, files = _content_of(message)
+        words, files = await read_beside_loop(message.ByteSize(), _content_of, message)
         more: dict[str, Any] = {"attachments": files} if files else {}
         workspace = self.desk.services.workspaces.root(self.desk.id)
         chat = self._agent(workspace, host_tools(self.desk.services)).chat(
@@ -242,7 +243,9 @@ class TaskDesk:
                 "the task has ended; a message of the same contextId without a taskId begins the next"
             )
         asked = {one["step"] for one in run["approvals"]}
-        answers = [_answer_of(part) for part in message.parts[:PARTS_MAX]]
+        answers = [
+            await read_beside_loop(part.ByteSize(), _answer_of, part) for part in message.parts[:PARTS_MAX]
+        ]
         if not asked or not answers:
             raise fault.UnsupportedOperationError(f"the task takes no message now: it is {run['status']}")
         for answer in answers:

@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
 from artelier.app import Kernel, TenantKernel, read_stream
 from artelier.artifacts.media.inspection import KeptMedium, decode_base64, inspect_medium, keep_medium
-from artelier.content_thread import run_in_content_thread
+from artelier.content_thread import read_beside_loop, run_in_content_thread
 from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
 from artelier.ids import OPERATOR, check_run_id
 from artelier.kernel import ModelResult
@@ -41,10 +41,6 @@ SESSIONS_MAX = 1_000
 """Sessions of programs whose counts are kept; the oldest is forgotten."""
 ATTEMPTS_MAX = 100
 """Keys that one body may use up by failures."""
-BESIDE_BYTES = 64 * 1024
-"""Of a body that is read in a thread: smaller ones cost less than the thread."""
-
-ReadT = TypeVar("ReadT")
 
 UNHASHED = frozenset(("stream", "stream_options"))
 """Members of a body that change how an answer comes, and not what it is."""
@@ -104,11 +100,6 @@ async def place_of(
     )
 
 
-async def beside_loop(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
-    """Return what `read` makes of a body; a large one is read beside the event loop: nobody else waits."""
-    return read(body) if len(body) <= BESIDE_BYTES else await run_in_content_thread(len(body), read, body)
-
-
 def _sorted_members(body: bytes) -> bytes:
     """Return what a body asks in one spelling, whatever the order of its members."""
     asked = {name: value for name, value in json.loads(body).items() if name not in UNHASHED}
@@ -117,7 +108,7 @@ def _sorted_members(body: bytes) -> bytes:
 
 async def _digest(desk: TenantKernel, body: bytes) -> str:
     """Return a keyed hash of what a body asks: nobody who guesses a text finds it by its step."""
-    said = await beside_loop(_sorted_members, body)
+    said = await read_beside_loop(len(body), _sorted_members, body)
     ref, _ = make_blob(desk.id, (await desk.state()).key, said)
     return sha256(str(ref).encode()).hexdigest()[:32]
 

@@ -13,10 +13,10 @@ from typing import Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from artelier.artifacts.json_items import ITEMS_MAX, count_items
 from artelier.errors import InvalidRequest
 from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
-from artelier.server.security.connection_limits import ITEMS_MAX, count_items
 
 MESSAGES_MAX = 2_048
 """Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""

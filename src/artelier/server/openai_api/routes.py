@@ -19,6 +19,7 @@ from starlette.responses import Response
 from artelier.app import Kernel, TenantKernel
 from artelier.chat import Session
 from artelier.chat.session.settings import check_chat, said_text
+from artelier.content_thread import read_beside_loop
 from artelier.errors import ArtelierError, External, Flow, LimitReached, NotFound
 from artelier.kernel.queries import reports
 from artelier.operations.profile.store import KIND, SHIPPED
@@ -27,15 +28,7 @@ from artelier.server.background_tasks import Errands, errands_of
 from artelier.server.deps import Actor, Core, Desk, Live, Setup, artifacts_of, attachments_of
 from artelier.server.errors import openai_error
 from artelier.server.live_hub import EventStream, Hub, beating
-from artelier.server.openai_api.calls import (
-    RUN,
-    SessionCounts,
-    beside_loop,
-    call_model,
-    now_s,
-    place_of,
-    stream_model,
-)
+from artelier.server.openai_api.calls import RUN, SessionCounts, call_model, now_s, place_of, stream_model
 from artelier.server.openai_api.replies import CompletionChunks, ProgramAnswer, body_of, completion, frame
 from artelier.server.openai_api.requests import (
     AGENTS,
@@ -239,7 +232,7 @@ async def complete(
 ) -> Response:
     """One answer to a conversation."""
     body = await request.body()
-    asked = await beside_loop(read_completion, body)
+    asked = await read_beside_loop(len(body), read_completion, body)
     exchange = ProgramExchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
@@ -255,7 +248,7 @@ async def respond(
 ) -> Response:
     """The same in the form of `/v1/responses`; nothing is kept for a later request."""
     body = await request.body()
-    asked = await beside_loop(read_response, body)
+    asked = await read_beside_loop(len(body), read_response, body)
     exchange = ProgramExchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from artelier.app import TenantKernel
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat
+from artelier.content_thread import read_beside_loop
 from artelier.errors import Conflict, InvalidRequest
 from artelier.log import run_stream
 from artelier.server.agui.agent_turn import AgentTelling, AgentThread
@@ -26,7 +27,6 @@ from artelier.server.deps import Actor, Core, Desk, Limit, Live, Setup, Who
 from artelier.server.event_encoder import Filter, page_body
 from artelier.server.graph.records import GraphOut
 from artelier.server.live_hub import TYPE, EventStream, beating
-from artelier.server.openai_api.calls import beside_loop
 from artelier.server.routes import resource
 from artelier.server.routes.chats import drive_turn, start_turn
 from artelier.server.wire.server import EventPage
@@ -157,7 +157,8 @@ async def run(
     request: Request, kernel: Core, desk: Desk, actor: Actor, who: Who, hub: Live, setup: Setup
 ) -> EventStream:
     """Say something to a chat, an agent or a mission, and follow what comes of it. It goes on without us."""
-    asked = await beside_loop(read_input, await request.body())
+    body = await request.body()
+    asked = await read_beside_loop(len(body), read_input, body)
     wishes = wishes_of(asked)
     if wishes.mission or await is_mission(desk, asked.thread_id):
         mission = MissionThread(

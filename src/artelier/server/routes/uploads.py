@@ -23,6 +23,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, Content, Media, check_json, encode_content
+from artelier.artifacts.json_items import count_items
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk, artifacts_of
@@ -277,7 +278,7 @@ def content_of(file: File, name: str) -> Content:
         return file.content
     if "\0" in text:
         return file.content
-    if name.endswith(".json") and _is_moderate(text):
+    if name.endswith(".json") and _is_moderate(file.content):
         with suppress(msgspec.DecodeError, RecursionError, InvalidArtifact):
             data: Any = msgspec.json.decode(text)
             check_json(data)
@@ -285,6 +286,6 @@ def content_of(file: File, name: str) -> Content:
     return text
 
 
-def _is_moderate(text: str) -> bool:
-    """Return True if a text that may be JSON makes no more items than a request may cost."""
-    return len(text) <= JSON_BYTES_MAX and sum(map(text.count, "[{,")) <= JSON_ITEMS_MAX
+def _is_moderate(content: bytes) -> bool:
+    """Return True if what may be JSON makes no more items than a request may cost."""
+    return len(content) <= JSON_BYTES_MAX and count_items(content) <= JSON_ITEMS_MAX

@@ -8,12 +8,13 @@ import logging
 import resource
 import socket
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES, count_items, pieces
 from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest, TooManyAtOnce
 from artelier.server.errors import TooLarge, wire_of
@@ -21,30 +22,22 @@ from artelier.server.security.login_sessions import place_of
 
 LookT = TypeVar("LookT")
 
-ITEMS_MAX = 50_000
-"""Elements, fields and brackets of one body (a guess: a tenth of what a megabyte can hold). A text counts as
-one item, however long it is."""
-
-TEXTS_MAX = 2 * ITEMS_MAX
-"""So many texts are more items: each element and each field has two at most, its name and its value."""
-
-PIECE_BYTES = 1 << 20
-"""Of a large body that are looked at before other threads have a turn."""
-
+SMALL_BYTES = 16 * 1024
+"""A body that has not too many items, whatever it is."""
 
 _NO_JSON = (b"\x89PNG", b"PK\x03\x04")
 """First bytes of pictures and archives: no parser of JSON goes beyond them, and what follows is no items."""
 
 
-async def check_items(body: bytes) -> None:
+async def check_items(body: bytes, *, most: int = ITEMS_MAX) -> None:
     """Refuse a body that makes too many items. Errors: `TooLarge`. Cost: O(length), in a few calls of C."""
-    if len(body) <= ITEMS_MAX or body.startswith(_NO_JSON):
+    if len(body) <= SMALL_BYTES or body.startswith(_NO_JSON):
         return
     count = await _look(count_items, body)
-    if count > ITEMS_MAX:
+    if count > most:
         raise TooLarge(
             "the body has too many items",
-            expected=f"at most {ITEMS_MAX:,} elements and fields",
+            expected=f"at most {most:,} elements and fields; long numbers and large exponents count for more",
             got=f"{count:,}",
             hint="Upload large data as a file: POST /api/v1/uploads.",
         )
@@ -64,49 +57,12 @@ async def _look(read: Callable[[bytes], LookT], body: bytes) -> LookT:
 def _has_sign(body: bytes) -> bool:
     return any(
         b"<" in piece or b"\\u003c" in piece.replace(b"\0", b"").lower()
-        for piece in _pieces(body, overlap=_ESCAPE_BYTES)
+        for piece in pieces(body, overlap=_ESCAPE_BYTES)
     )
 
 
 _ESCAPE_BYTES = 6 * 4
 """The length of an escaped sign in UTF-32."""
-
-
-def _pieces(body: bytes, overlap: int = 0) -> Iterator[bytes]:
-    for begin in range(0, len(body), PIECE_BYTES):
-        yield body[max(begin - overlap, 0) : begin + PIECE_BYTES]
-
-
-def count_items(body: bytes) -> int:
-    """Return how many items a body of JSON makes; of one that is none, at most so many."""
-    count, has_zeros = 0, False
-    for piece in _pieces(body):
-        count += _items_in(piece)
-        has_zeros = has_zeros or b"\0" in piece
-    # In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
-    # these all counts. What is no JSON is counted up to where parsers stop.
-    return _count_outside_of_texts(body) if count > ITEMS_MAX and not has_zeros else count
-
-
-def _items_in(text: bytes) -> int:
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
-def _count_outside_of_texts(body: bytes) -> int:
-    """Return the items of JSON that stand outside of quotes."""
-    count, quotes, is_inside, rest = 0, 0, False, b""
-    for piece in _pieces(body):
-        piece, rest = rest + piece, b""
-        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # an escape that goes on in the next piece
-            piece, rest = piece[:-1], piece[-1:]
-        piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")
-        quotes += piece.count(b'"')
-        if quotes > 2 * TEXTS_MAX + 2:  # to look between them would take a second
-            return max(count, (quotes + 1) // 4)
-        parts = piece.split(b'"')
-        count += _items_in(b"".join(parts[is_inside::2]))
-        is_inside = is_inside == bool(len(parts) % 2)
-    return count
 
 
 AT_ONCE_MAX = 8

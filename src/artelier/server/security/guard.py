@@ -22,10 +22,14 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
+from artelier.content_thread import content_owner
 from artelier.errors import AccessDenied, ArtelierError
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.security.connection_limits import Admission
+from artelier.server.security.held_bodies import HeldBodies, HeldBody
 from artelier.server.security.identity import Identity, IdentityGate, client_address
+from artelier.server.security.login_sessions import place_of
 from artelier.server.settings import ServerSettings
 
 logger = logging.getLogger("artelier.server")
@@ -94,6 +98,9 @@ class Guard:
         self._is_secure = settings.public is not None and settings.public.is_secure
         self._gate = gate
         self._admission = Admission()
+        self._bodies = HeldBodies(
+            largest_bytes=max(settings.upload_max_bytes, settings.body_max_bytes, SPOKEN_MAX_BYTES)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -117,6 +124,7 @@ class Guard:
             self._drop_foreign_cookies(scope, headers)
             self._see_through_proxies(scope, headers)
             self._check_place(headers)
+            identity = None
             if exchange.is_api:
                 # An id may hold slashes: it arrives as one encoded segment and stays one until its
                 # route has taken it (`routes/__init__.py` decodes it).
@@ -126,6 +134,9 @@ class Guard:
                     exchange.take_turn = partial(self._admission.take, identity.name)
             exchange.body_max = self._body_max(scope["path"])
             exchange.check_length(headers.get("content-length", ""))
+            owner = _owner_of(scope, identity)
+            content_owner.set(owner)
+            exchange.take_place = partial(self._bodies.take, owner)
             if scope["method"] in SAFE:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)
@@ -219,8 +230,7 @@ class Guard:
             return WEBHOOK_MAX_BYTES
         if path in SPOKEN or (path.startswith(CHATS) and path.endswith(CHAT_TURNS)):
             return max(SPOKEN_MAX_BYTES, self._settings.body_max_bytes)
-        is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
-        is_large = is_large or (path.startswith(CHATS) and path.endswith(FILES))
+        is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE) or _is_chat_file(path)
         return self._settings.upload_max_bytes if is_large else self._settings.body_max_bytes
 
 
@@ -237,8 +247,11 @@ class _Exchange:
         self.has_begun = False
         self.refused: ArtelierError | None = None
         self.take_turn: Callable[[], Awaitable[Callable[[], None]]] | None = None
-        self.give_back: Callable[[], None] = _nothing
-        """Ends the turn of the user, if the request has one."""
+        self._end_turn: Callable[[], None] = _nothing
+        self.take_place: Callable[[int], Awaitable[HeldBody]] | None = None
+        """Waits for memory for so many bytes of a body."""
+        self._place: HeldBody | None = None
+        self._length_bytes: int | None = None
         self._size_bytes = 0
         self._began_s = asyncio.get_running_loop().time()
         self._is_complete = False
@@ -250,6 +263,7 @@ class _Exchange:
         if length and int(length) > self.body_max:
             self.refused = self._too_large()
             raise self.refused
+        self._length_bytes = int(length) if length else None
 
     def _too_large(self) -> TooLarge:
         return TooLarge("the body is too large", expected=f"at most {self.body_max:,} bytes")
@@ -260,10 +274,28 @@ class _Exchange:
             return
         take, self.take_turn = self.take_turn, None
         try:
-            self.give_back = await take()
+            self._end_turn = await take()
         except ArtelierError as error:
             self.refused = error
             raise
+
+    def give_back(self) -> None:
+        """End the turn of the user, and let go of the body."""
+        self._end_turn()
+        if self._place is not None:
+            self._place.give_back()
+
+    async def _hold(self) -> None:
+        """Wait for memory for the body. Errors: `TooManyAtOnce`."""
+        if self.take_place is None or self._length_bytes == 0:
+            return
+        take, self.take_place = self.take_place, None
+        try:
+            self._place = await take(self.body_max if self._length_bytes is None else self._length_bytes)
+        except ArtelierError as error:
+            self.refused = error
+            raise
+        self._began_s = asyncio.get_running_loop().time()
 
     async def _part(self) -> Message:
         """Return the next message of a body that is still to come. Errors: `TooSlow`."""
@@ -277,6 +309,7 @@ class _Exchange:
             raise self.refused from None
 
     async def receive(self) -> Message:
+        await self._hold()
         message = await (self._receive() if self._is_complete else self._part())
         if message["type"] == "http.request":
             self._is_complete = not message.get("more_body", False)
@@ -286,6 +319,8 @@ class _Exchange:
                 self.refused = self._too_large()
                 raise self.refused
             if self._is_complete:
+                if self._place is not None:
+                    self._place.shrink(self._size_bytes)
                 await self.begin()
         return message
 
@@ -313,8 +348,24 @@ class _Exchange:
         await response(scope, self._receive, self.send)
 
 
+def items_max(path: str) -> int:
+    """Return how many items JSON may have that is sent to an address."""
+    return FILE_ITEMS_MAX if _is_chat_file(path) else ITEMS_MAX
+
+
+def _is_chat_file(path: str) -> bool:
+    return path.startswith(CHATS) and path.endswith(FILES)
+
+
 def _nothing() -> None:
     """Do nothing: there is no turn to give back."""
+
+
+def _owner_of(scope: Scope, identity: Identity | None) -> str:
+    """Return who answers for what a request takes: a user, or the address of somebody who is none."""
+    if identity is not None:
+        return identity.name
+    return f"address {place_of(scope['client'][0])}" if scope.get("client") else ""
 
 
 def _raw_path(scope: Scope) -> str:

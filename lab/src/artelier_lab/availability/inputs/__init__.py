@@ -1,11 +1,21 @@
 """The hostile inputs by kind, each with its twin."""
 
-from artelier_lab.availability.inputs import agents, bodies, documents, floods, programs, strangers, uploads
+from artelier_lab.availability.inputs import (
+    agents,
+    bodies,
+    chat_files,
+    documents,
+    floods,
+    programs,
+    strangers,
+    uploads,
+)
 
 INPUTS = (
     *strangers.INPUTS,
     *bodies.INPUTS,
     *uploads.INPUTS,
+    *chat_files.INPUTS,
     *agents.INPUTS,
     *documents.INPUTS,
     *programs.INPUTS,

@@ -6,7 +6,15 @@ import base64
 import json
 
 from artelier_lab.availability.client import Answer
-from artelier_lab.availability.inputs.builders import counted, many, posting, raw_document, written
+from artelier_lab.availability.inputs.builders import (
+    HALFWAY,
+    TINY,
+    counted,
+    many,
+    posting,
+    raw_document,
+    written,
+)
 from artelier_lab.availability.scene import Input, Scene
 
 SIZE = 1_000_000
@@ -53,6 +61,22 @@ async def _short_query(scene: Scene) -> bool:
     return (await scene.attacker.get("/artifacts?q=docs")).is_good
 
 
+async def _tell(scene: Scene, items: int) -> Answer:
+    """Send a message of A2A whose part is data."""
+    part = {"data": {"items": [1] * items}}
+    message = {"messageId": scene.name, "role": "ROLE_USER", "parts": [part]}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    return await scene.attacker.ask("POST", "/a2a", json_=asked, headers={"A2A-Version": "1.0"})
+
+
+async def _tell_much(scene: Scene) -> str:
+    return counted(await many(20, lambda _: _tell(scene, 49_000), at_once=4))
+
+
+async def _tell_little(scene: Scene) -> bool:
+    return (await _tell(scene, 10)).is_good
+
+
 INPUTS = (
     posting(
         "body-deep",
@@ -72,6 +96,19 @@ INPUTS = (
         raw_document(b"[" + b"1," * (SIZE // 2 - 100) + b"1]"),
         raw_document(b"[1,2]"),
     ),
+    posting(
+        "body-halfway-numbers",
+        "/artifacts",
+        raw_document(b"[" + (HALFWAY + b",") * (SIZE // len(HALFWAY) - 2) + b"1]"),
+        raw_document(b"[0.1, 5e-324]"),
+    ),
+    posting(
+        "body-tiny-numbers",
+        "/artifacts",
+        raw_document(b"[" + (TINY + b",") * 49_000 + b"1]"),
+        raw_document(b"[5e-324]"),
+    ),
+    Input(name="body-data-of-a-message", attack=_tell_much, twin=_tell_little),
     posting("body-giant-integer", "/artifacts", raw_document(b"9" * SIZE), raw_document(b"9")),
     posting("body-unclosed", "/artifacts", lambda id: b'{"a":' * (SIZE // 5), raw_document(b'"a"')),
     written("card-digits", "4111111111111112" * (SIZE // 16)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from decimal import Context, Decimal
 from typing import Any
 
 from artelier_lab.availability.client import Answer
@@ -14,6 +15,12 @@ MIB = 1024 * 1024
 UPLOAD_BYTES = 64 * MIB
 """As large as a server takes."""
 BOUNDARY = "----boundary-of-the-trial"
+
+_EXACT = Context(prec=2_000)
+HALFWAY = str(_EXACT.multiply(_EXACT.power(Decimal(2), -1074), Decimal("1.5"))).encode()
+"""A number of 758 characters that lies halfway between two floats: parsers look at each of its digits."""
+TINY = b"5e-324"
+"""A short number that some parsers take long to read."""
 
 Body = Callable[[str], bytes]
 """The body of a request, for a unique id."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from artelier_lab.availability.client import Answer
-from artelier_lab.availability.inputs.builders import MIB, counted, many
+from artelier_lab.availability.inputs.builders import HALFWAY, MIB, counted, many
 from artelier_lab.availability.scene import Input, Scene
 
 MODEL = "openai-chat:gpt-4o"
@@ -130,6 +130,11 @@ async def _deep_body(scene: Scene) -> str:
     return counted([await _send(scene, b'{"model":' + b"[" * (8 * MIB))])
 
 
+async def _numbers(scene: Scene) -> str:
+    body = b'{"model":"<","messages":[' + (HALFWAY + b",") * (30 * MIB // len(HALFWAY)) + b"1]}"
+    return counted([await _send(scene, body)])
+
+
 async def _hello(scene: Scene) -> bool:
     return (await _ask(scene, "Hello.")).is_good
 
@@ -151,6 +156,8 @@ INPUTS = (
     _saying("texts-of-30-kb", 200, lambda number: _digits(number, 1_500)),
     _saying("messages-2000", 2_000, lambda number: _digits(number, 7)),
     _saying("look-alikes-2000", 2_000, _look_alikes),
+    _asking("signs-30-mb", "<" * (30 * MIB)),
+    Input(name="program-numbers-30-mb", attack=_numbers, twin=_hello),
     Input(name="program-prompts-compared", attack=_compare_many, twin=_compare_few),
     Input(name="program-deep-body", attack=_deep_body, twin=_hello),
 )

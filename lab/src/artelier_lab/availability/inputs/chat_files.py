@@ -1,0 +1,98 @@
+"""Files that chats take in, and many large bodies at once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Callable
+
+from artelier_lab.availability.client import Answer
+from artelier_lab.availability.inputs.builders import HALFWAY, MIB, UPLOAD_BYTES, counted, many
+from artelier_lab.availability.scene import Input, Scene
+
+WITHIN_S = 90.0
+"""Bodies that find no memory wait for a minute."""
+DECENT = json.dumps({"entries": {"0": {"key": ["tower"], "content": "It is tall."}}}).encode()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _card(text: bytes) -> bytes:
+    """A picture with such a card in it."""
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    pieces = _chunk(b"IHDR", head) + _chunk(b"tEXt", b"chara\0" + text)
+    return b"\x89PNG\r\n\x1a\n" + pieces + _chunk(b"IDAT", zlib.compress(b"\0\0")) + _chunk(b"IEND", b"")
+
+
+def _lorebook(key: str) -> bytes:
+    return json.dumps({"entries": {"0": {"key": key, "content": "It is tall."}}}).encode()
+
+
+async def _send(scene: Scene, content: bytes, name: str) -> Answer:
+    return await scene.attacker.ask(
+        "POST",
+        f"/sessions/files?name={name}",
+        chunks=(content[at : at + MIB] for at in range(0, len(content), MIB)),
+        size_bytes=len(content),
+        headers={"Content-Type": "application/octet-stream"},
+        within_s=WITHIN_S,
+    )
+
+
+def _file(name: str, make: Callable[[], bytes], *, file: str = "book.json", count: int = 1) -> Input:
+    async def attack(scene: Scene) -> str:
+        content = make()
+        return counted(await many(count, lambda _: _send(scene, content, file), at_once=count))
+
+    return Input(name=f"file-{name}", attack=attack, twin=_decent)
+
+
+async def _decent(scene: Scene) -> bool:
+    return (await _send(scene, DECENT, "book.json")).is_good
+
+
+def _many_bodies(path: str, size_bytes: int, count: int, *, base: str = "/api/v1") -> Input:
+    """So many bodies whose last piece comes when all others are there."""
+
+    async def one(scene: Scene, size: int) -> Answer:
+        piece = b"x" * MIB
+        return await scene.attacker.ask(
+            "POST",
+            path,
+            chunks=(piece[: min(MIB, size - at)] for at in range(0, size, MIB)),
+            size_bytes=size,
+            headers={"Content-Type": "application/octet-stream"},
+            base=base,
+            within_s=WITHIN_S,
+        )
+
+    async def attack(scene: Scene) -> str:
+        return counted(await many(count, lambda _: one(scene, size_bytes), at_once=count))
+
+    async def twin(scene: Scene) -> bool:
+        answers = await many(3, lambda _: _send(scene, DECENT, "book.json"), at_once=3)
+        return all(one.is_good for one in answers)
+
+    return Input(name=f"bodies-{count}-times-{size_bytes // MIB}-mb", attack=attack, twin=twin)
+
+
+INPUTS = (
+    _file("keys-16-mb", lambda: _lorebook("," * (15 * MIB))),
+    _file("keys-16-mb-6-at-once", lambda: _lorebook("," * (15 * MIB)), count=6),
+    _file("name-of-words", lambda: json.dumps({"name": "ab " * (5 * MIB), "entries": {}}).encode()),
+    _file("card-of-lists", lambda: _card(base64.b64encode(b"[" + b"[]," * (2 * MIB) + b"[]]")), file="a.png"),
+    _file(
+        "card-of-lists-6-at-once",
+        lambda: _card(base64.b64encode(b"[" + b"[]," * (2 * MIB) + b"[]]")),
+        file="a.png",
+        count=6,
+    ),
+    _file("card-of-spaces", lambda: _card(b"a " * (15 * MIB)), file="a.png"),
+    _file("numbers-8-mb", lambda: b"[<" + (HALFWAY + b",") * (8 * MIB // len(HALFWAY)) + b"1]"),
+    _many_bodies("/sessions/import", UPLOAD_BYTES - MIB, 16),
+    _many_bodies("/chat/completions", 31 * MIB, 24, base="/v1"),
+)
