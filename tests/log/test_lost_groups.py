@@ -128,3 +128,23 @@ def test_what_a_limit_may_refuse_takes_nothing_with_it(tmp_path: Path) -> None:
         return kept
 
     assert asyncio.run(scenario()) == [2]
+
+
+def test_nobody_is_told_of_a_position_that_a_lost_group_would_have_had(tmp_path: Path) -> None:
+    """Whoever was told of it did not look again when another commit took that position."""
+    disk, told = FullDisk(), list[int]()
+
+    async def scenario() -> None:
+        other = SqliteStore(tmp_path / "s.db", ())
+        store = SqliteStore(tmp_path / "s.db", (), fault=disk)
+        store.listen(lambda position, abroad: told.append(position))
+        await other.append(Batch(appends=[StreamAppend(RUN, [Draft(Noted(n=1), 1, "me")])]))
+        disk.full = True
+        elsewhere = Stream("acme", "main", "run:other")
+        with pytest.raises(StoreFull):
+            await store.append(Batch(appends=[StreamAppend(elsewhere, [Draft(Noted(n=2), 1, "me")])]))
+        other.close()
+        store.close()
+
+    asyncio.run(scenario())
+    assert set(told) == {1}

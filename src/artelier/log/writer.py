@@ -380,7 +380,7 @@ class Writer:
         for job in group:
             loops.setdefault(job.loop, []).append(job)
         if moved or self._abroad:
-            self._on_commit(self._position, self._abroad)
+            self._on_commit(self._durable[0], self._abroad)  # a group that was lost has no position
             self._abroad = False
         for loop, jobs in loops.items():
             turns = self._turns.setdefault(loop, TenantTurns())
