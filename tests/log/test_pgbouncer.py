@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,12 +23,12 @@ from artelier.errors import HistoryLost, StoreUnavailable
 from artelier.log import Store, View
 from artelier.log.places import open_store, read_server_facts, verify_place
 from artelier.log.store_copy import copy_store
-from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.stage import batch
 from artelier.testing.conformance.view import TALLY, total
 from artelier.testing.store_conformance import StoreConformance
 from artelier_lab.pgbouncer import POOL_SIZE, PgBouncer, find_pgbouncer
 from artelier_lab.postgres_server import PostgresServer, shared_server
-from tests.log.proxy import Proxy
+from tests.log.proxy import Proxy, check_commits_in_doubt
 
 SALES = Path(__file__).parents[2] / "examples/data/sales"
 
@@ -161,38 +161,11 @@ def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
         proxy = Proxy(server.folder)
         pooler = start_pooler(proxy.folder)
         through = direct.replace(str(server.folder), str(pooler.folder))
-    told: list[int] = []
-    is_armed = False
-
-    def fault(instant: str) -> None:
-        if instant == "commit.before" and is_armed:
-            proxy.cut = cut
-
-    async def story() -> None:
-        nonlocal is_armed
-        with closing(open_store(through, (TALLY,), fault=fault)) as store:
-            await store.append(batch("run:a", 1))
-            is_armed = True
-            for number in range(2, 8):
-                with suppress(StoreUnavailable):
-                    await store.append(batch("run:a", number, expected=len(told) + 1))
-                    told.append(number)
-
     try:
-        asyncio.run(story())
+        check_commits_in_doubt(proxy, through=through, direct=direct, cut=cut, count=6)
     finally:
         for one in (proxy, pooler) if is_before_pooler else (pooler, proxy):
             one.close()
-
-    async def check(store: Store) -> None:
-        numbers = [event.plain()["number"] for event in await store.read(stream("run:a"))]
-        assert numbers == [1, *told]
-        assert await total(store, "run:a") == sum(numbers)
-
-    tell(direct, check)
-    assert proxy.cuts == 6
-    assert len(told) == (6 if cut == "after" else 0)
-    assert verify_place(direct, (TALLY,)).findings == []
 
 
 def test_a_store_goes_on_after_the_pooler_was_started_again(direct: str) -> None:

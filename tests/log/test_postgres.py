@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from artelier.log.places import label_of, open_store, verify_place
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_server import PostgresServer, shared_server
-from tests.log.proxy import Proxy
+from tests.log.proxy import Proxy, check_commits_in_doubt
 
 if TYPE_CHECKING:
     from artelier.log.postgres.store import ServerFacts
@@ -76,34 +76,7 @@ def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
     server: PostgresServer, proxy: Proxy, address: str, cut: str
 ) -> None:
     through = address.replace(str(server.folder), str(proxy.folder))
-    told: list[int] = []
-    is_armed = False
-
-    def fault(instant: str) -> None:
-        if instant == "commit.before" and is_armed:
-            proxy.cut = cut
-
-    async def story() -> None:
-        nonlocal is_armed
-        with closing(open_store(through, (TALLY,), fault=fault)) as store:
-            await store.append(batch("run:a", 1))
-            is_armed = True
-            for number in range(2, 12):
-                with suppress(StoreUnavailable):
-                    await store.append(batch("run:a", number, expected=len(told) + 1))
-                    told.append(number)
-
-    asyncio.run(story())
-
-    async def check(store: Store) -> None:
-        numbers = [event.plain()["number"] for event in await store.read(stream("run:a"))]
-        assert numbers == [1, *told]
-        assert await total(store, "run:a") == sum(numbers)
-
-    tell(address, check)
-    assert proxy.cuts == 10
-    assert len(told) == (10 if cut == "after" else 0)
-    assert verify_place(address, (TALLY,)).findings == []
+    check_commits_in_doubt(proxy, through=through, direct=address, cut=cut, count=10)
 
 
 def test_a_store_goes_on_after_the_server_was_started_again(tmp_path: Path) -> None:
