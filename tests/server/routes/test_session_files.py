@@ -76,6 +76,33 @@ def test_a_chat_begins_with_a_file_and_takes_others_in(tmp_path: Path) -> None:
     play(run())
 
 
+def test_a_chat_begins_with_a_lorebook_alone_or_in_a_card(tmp_path: Path) -> None:
+    """It was stored in the name of the user, and the chat, which acts as the operator, could not read it."""
+    book = {"name": "Towers", "entries": {"0": {"uid": 0, "key": ["tower"], "content": "It is tall."}}}
+    entry = {
+        "keys": ["tower"],
+        "content": "It is tall.",
+        "extensions": {},
+        "enabled": True,
+        "insertion_order": 1,
+    }
+    own = {**CARD["data"], "character_book": {"entries": [entry], "extensions": {}}}  # type: ignore[dict-item]
+
+    async def run() -> None:
+        async with serving(tmp_path, model=None) as served:
+            for name, content in (("book.json", book), ("mira.json", {**CARD, "data": own})):
+                sent = json.dumps(content).encode()
+                answer = await served.ada.post(f"/sessions/files?name={name}", content=sent, headers=BYTES)
+                chat = good(answer, 201)["chat_id"]
+                asked = {"name": "Mira"} if name == "mira.json" else {}
+                good(await served.ada.get(f"/sessions/{chat}"))
+                kind = "character" if asked else "lorebook"
+                exported = await served.ada.get(f"/sessions/{chat}/files", params={"kind": kind, **asked})
+                assert exported.content == sent
+
+    play(run())
+
+
 def test_only_operators_see_what_operations_saw_and_why_they_failed_in_full(tmp_path: Path) -> None:
     async def run() -> None:
         async with serving(tmp_path, _name) as served:

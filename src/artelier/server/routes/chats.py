@@ -25,7 +25,7 @@ from artelier.chat.foreign_files import (
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, NotFound
-from artelier.ids import fresh_secret
+from artelier.ids import OPERATOR, fresh_secret
 from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.background_tasks import Errands, errands_of, let_go
 from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of, medium_response
@@ -407,7 +407,8 @@ async def begin_with_file(
 ) -> wire.ForeignFileTaken:
     """Begin a chat with a file of another program: a card, a lorebook, a persona, a preset, or turns."""
     content = await request.body()
-    found = await read_foreign_file(desk, content, name=name, by=actor, user="User", model=setup.model)
+    # In the name in which the chat that is opened below reads them.
+    found = await read_foreign_file(desk, content, name=name, by=OPERATOR, user="User", model=setup.model)
     id = f"chat-{fresh_secret(4).hex()}"
     wish = {"model": setup.model, **found.opening()}
     session = await Session.open(desk, id, by=actor, **wish)
