@@ -52,6 +52,20 @@ NOTED_AT_ONCE = 1_000
 """Placeholders of one event."""
 
 _MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
+_PIECE_BYTES = 1024 * 1024
+"""Of content that is searched at once: no other thread runs meanwhile."""
+
+
+def _may_hold_lookalikes(content: bytes) -> bool:
+    at = 0
+    while at < len(content):
+        # What is looked for has the sign at its start alone, so it stands in one piece.
+        end = content.find(b"<", at + _PIECE_BYTES)
+        end = len(content) if end < 0 else end
+        if _MAYBE.search(content, at, end):
+            return True
+        at = end
+    return False
 
 
 KINDS["run"].add(PersonalReceived.KIND)
@@ -174,7 +188,7 @@ class Personal:
             escaped = await asyncio.to_thread(self._escape_many, new)
             if self._holds:
                 self._escaped |= escaped
-            await self._scrubber.prepare_many([escaped.get(one, one) for one in new])
+            await self._scrubber.prepare_many([escaped[one] for one in new])
 
     async def prepare_prompt(self, parts: Sequence[PromptPart]) -> None:
         """Search texts of a prompt that are large, or many, off the event loop, before a model is shown them.
@@ -230,8 +244,8 @@ class Personal:
         """Return content as `clean` does; large content is searched off the event loop."""
         if len(content) > LARGE_BYTES:
             with self._core.calls.flight(harmless=True):  # the run is at work until it knows what it was told
-                if foreign and _MAYBE.search(content):
-                    content = await asyncio.to_thread(self._escape, content)
+                if foreign:
+                    content = (await asyncio.to_thread(self._escape_many, (content,)))[content]
                     foreign = False
                 await self._scrubber.prepare(content)
         return self.clean(content, foreign=foreign)
@@ -246,11 +260,11 @@ class Personal:
             yield
 
     def _escape_many(self, contents: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return those of these contents that may hold look-alikes, escaped. Any thread may ask."""
-        maybe = [one for one in contents if _MAYBE.search(one)]
+        """Return these contents without look-alikes, each by what it was. Any thread may ask."""
+        maybe = [one for one in contents if _may_hold_lookalikes(one)]
         # The store is asked for many at once: they may name fifty thousand.
         self._news(named for one in maybe for named in placeholders_in(one.decode(errors="replace")))
-        return {one: self._escape(one) for one in maybe}
+        return {one: one for one in contents} | {one: self._escape(one) for one in maybe}
 
     def _escape(self, content: bytes) -> bytes:
         news = frozenset(self._news(placeholders_in(content.decode(errors="replace"))))
@@ -265,9 +279,11 @@ class Personal:
 
         Errors: those of the detectors.
         """
-        if foreign and _MAYBE.search(content):
+        if foreign:
             escaped = self._escaped.get(content)
-            content = self._escape(content) if escaped is None else escaped
+            if escaped is None:
+                escaped = self._escape(content) if _may_hold_lookalikes(content) else content
+            content = escaped
         return self._scrubber.content(content)
 
     def check_name(self, name: str) -> None:
