@@ -20,10 +20,13 @@ def _is_left_out_by_others() -> bool:
 
 
 def leave_out(who: object) -> None:
-    """Leave out of looks for garbage what is there now, until all who asked say `look_again`."""
-    _is_left_out_by_others()  # before it is done here
-    _HOLDERS.add(who)
-    gc.freeze()
+    """Leave out of looks for garbage what is there now, until all who asked say `look_again`.
+
+    A process that does so by itself decides what: more each time would be memory that is never free again.
+    """
+    if not _is_left_out_by_others():  # seen before it is done here
+        _HOLDERS.add(who)
+        gc.freeze()
 
 
 def look_again(who: object) -> None:
