@@ -36,7 +36,6 @@ ALLOWED: dict[str, str] = {
     "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
-        operations/lore/untrusted_files.py:_place json.loads
         operations/lore/character_cards.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
@@ -48,8 +47,8 @@ ALLOWED: dict[str, str] = {
         server/openai_api/calls.py:_sorted_members json.loads
         artifacts/media/inspection.py:decode_base64 base64.b64decode
         server/openai_api/requests.py:arguments_of json.loads
-        server/pii.py:_read json.loads
-        server/pii.py:_read msgspec.json.decode
+        server/pii.py:<module> json.loads
+        server/pii.py:<module> msgspec.json.decode
         server/routes/uploads.py:content_of msgspec.json.decode
         server/wire/artifacts.py:content_of base64.b64decode
     """,
