@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from artelier import Session
+from artelier.artifacts.json_items import FILE_ITEMS_MAX
 from artelier.chat.foreign_files import ForeignKind, foreign_kind
 from artelier.errors import InvalidImport, NotFound
-from artelier.operations.lore.untrusted_files import PIECE_BYTES, read_json
+from artelier.operations.lore.character_cards import read_card
+from artelier.operations.lore.untrusted_files import PIECE_BYTES, PIECES_MAX, read_json
+from artelier.operations.lore.world_info import read_world_info
 from tests.operations.chats import opened, play
+from tests.operations.writing.files import png, text_chunk
 
 CARD: dict[str, Any] = {
     "spec": "chara_card_v2",
@@ -278,3 +282,33 @@ def test_a_lorebook_of_too_many_entries_is_refused_with_the_numbers(tmp_path: Pa
             assert (await session.settings()).lorebooks == ()
 
     play(run())
+
+
+def test_a_card_in_a_picture_with_too_many_items_is_refused_before_they_are_made() -> None:
+    """Eight megabytes of empty lists took 0.6 GB."""
+    with pytest.raises(InvalidImport, match="too many items"):
+        read_card(png(text_chunk("chara", base64.b64encode(b"[" + b"[]," * FILE_ITEMS_MAX + b"1]"))))
+    spread = b" ".join(base64.b64encode(_json(CARD))[at : at + 1] for at in range(len(_json(CARD)) * 2))
+    assert read_card(png(text_chunk("chara", spread))).character.name == "Mira"
+
+
+def test_a_key_with_more_texts_between_commas_than_there_can_be_is_refused_unsplit() -> None:
+    book = {**BOOK, "entries": {"0": {"uid": 0, "key": "a," * PIECES_MAX, "content": "The gate is shut."}}}
+    with pytest.raises(InvalidImport, match="at most 10,000 texts between commas"):
+        read_world_info(_json(book))
+    named = read_world_info(_json({**BOOK, "name": "Old   Town " * 20_000}))
+    assert named.name.startswith("Old Town Old Town")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"a": 1,\n "b": x}', "line 2, column 7"),
+        ('{"ä": é}'.encode(), "column 7"),
+        (b'{"a": [1, 2', "column 12"),
+        (b"[1] x", "column 5"),
+    ],
+)
+def test_the_place_where_json_breaks_is_named(data: bytes, said: str) -> None:
+    with pytest.raises(InvalidImport, match=said):
+        read_json(data, what="the file")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from artelier import Kernel
 from artelier.artifacts import json_items
-from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES
+from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES, SLOW_ITEMS
 from artelier.content_thread import content_owner, run_in_content_thread
 from artelier.kernel import Policy
 from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
@@ -329,3 +329,19 @@ def test_a_picture_has_no_items() -> None:
     """A card with a picture of 6 MB was refused for 70,285 commas and brackets in it."""
     body = b"\x89PNG\r\n\x1a\n" + b"," * (ITEMS_MAX + 1)
     asyncio.run(connection_limits.check_items(body))
+
+
+LONG = b"7." + b"0123456789" * 75 + b"e-324"
+"""As long as a number that lies halfway between two floats."""
+
+
+@pytest.mark.parametrize("number", [b"5e-324", b"1.5E+300", LONG], ids=["tiny", "large", "long"])
+def test_numbers_that_are_slow_to_read_count_for_more(number: bytes) -> None:
+    """33 MB of long ones were one call of 1.5 s that no other thread could come between."""
+    count = json_items.count_items(b"[" + (number + b",") * 100 + b"1]")
+    assert 101 + 100 * SLOW_ITEMS <= count <= 102 + 100 * SLOW_ITEMS * 24
+    texts = json.dumps([number.decode() * 400] * 120 + [0.1] * ITEMS_MAX).encode()
+    assert json_items.count_items(texts) == ITEMS_MAX + 120, "in texts they are none"
+    asyncio.run(connection_limits.check_items(b"[" + (number + b",") * 80 + b"1]"))
+    with pytest.raises(TooLarge, match="items"):
+        asyncio.run(connection_limits.check_items(b"[" + (number + b",") * 3_000 + b"1]"))

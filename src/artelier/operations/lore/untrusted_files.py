@@ -128,7 +128,7 @@ def _place(data: bytes) -> str:
         if "truncated" in str(error):
             at = len(data.rstrip())
         elif found := _OFFSET.search(str(error)):
-            at = int(found[1])
+            at = int(found[1]) - ("trailing" in str(error))  # it names the byte behind the first of these
         else:
             return ""
         line = f"line {data.count(_NEWLINE, 0, at) + 1}, " if _NEWLINE in data.rstrip() else ""
