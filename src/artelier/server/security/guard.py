@@ -133,7 +133,7 @@ class Guard:
                 if identity is not None:
                     exchange.take_turn = partial(self._admission.take, identity.name)
             exchange.body_max = self._body_max(scope["path"])
-            exchange.check_length(headers.get("content-length", ""))
+            exchange.check_length(headers.get("content-length", ""), is_safe=scope["method"] in SAFE)
             owner = _owner_of(scope, identity)
             content_owner.set(owner)
             exchange.take_place = partial(self._bodies.take, owner)
@@ -256,14 +256,15 @@ class _Exchange:
         self._began_s = asyncio.get_running_loop().time()
         self._is_complete = False
 
-    def check_length(self, length: str) -> None:
+    def check_length(self, length: str, *, is_safe: bool) -> None:
         """Errors: `TooLarge` before a byte is read."""
         if length and (not length.isascii() or not length.isdigit() or len(length) > 15):
             raise TooLarge("the length of the body cannot be read")
         if length and int(length) > self.body_max:
             self.refused = self._too_large()
             raise self.refused
-        self._length_bytes = int(length) if length else None
+        # A stream that waits for its client to go receives, too, and waits for no memory.
+        self._length_bytes = int(length) if length else 0 if is_safe else None
 
     def _too_large(self) -> TooLarge:
         return TooLarge("the body is too large", expected=f"at most {self.body_max:,} bytes")
