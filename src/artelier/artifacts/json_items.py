@@ -19,9 +19,6 @@ SLOW_ITEMS = 25
 """For each exponent of three digits and each 32 digits of a number (measured: up to 10 us, while 25 items
 take 2): `5e-324` is such a number, and one of 774 digits is 24 of them."""
 
-TEXTS_MAX = 2 * ITEMS_MAX
-"""So many texts are more items: each element and each field has two at most, its name and its value."""
-
 PIECE_BYTES = 1 << 20
 """Of large JSON that are looked at before other threads have a turn."""
 
@@ -33,15 +30,18 @@ _SIGNS = bytes(
 _SLOW = (b"0" * 32, b"0e000", b"0e+000", b"0e-000")
 
 
-def count_items(data: bytes) -> int:
-    """Return how many items JSON makes; for what is none, at most so many. Cost: O(length), in calls of C."""
+def count_items(data: bytes, *, most: int = ITEMS_MAX) -> int:
+    """Return how many items JSON makes; for what is none, at most so many.
+
+    Beyond `most` it is some number above it. Cost: O(length), in calls of C.
+    """
     count, has_zeros = 0, False
     for piece in pieces(data):
         count += _items_in(piece)
         has_zeros = has_zeros or b"\0" in piece
     # In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
     # these all counts. What is no JSON is counted up to where parsers stop.
-    return _count_outside_of_texts(data) if count > ITEMS_MAX and not has_zeros else count
+    return _count_outside_of_texts(data, most) if count > most and not has_zeros else count
 
 
 def pieces(data: bytes, overlap: int = 0) -> Iterator[bytes]:
@@ -56,7 +56,7 @@ def _items_in(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{") + SLOW_ITEMS * slow
 
 
-def _count_outside_of_texts(data: bytes) -> int:
+def _count_outside_of_texts(data: bytes, most: int) -> int:
     """Return the items of JSON that stand outside of quotes."""
     count, quotes, is_inside, rest = 0, 0, False, b""
     for piece in pieces(data):
@@ -65,7 +65,9 @@ def _count_outside_of_texts(data: bytes) -> int:
             piece, rest = piece[:-1], piece[-1:]
         piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")
         quotes += piece.count(b'"')
-        if quotes > 2 * TEXTS_MAX + 2:  # to look between them would take a second
+        # Each element and field has two texts at most, its name and value: so many are more items. To look
+        # between them would take a second.
+        if quotes > 4 * most + 2:
             return max(count, (quotes + 1) // 4)
         parts = piece.split(b'"')
         count += _items_in(b"".join(parts[is_inside::2]))

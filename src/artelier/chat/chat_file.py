@@ -159,7 +159,7 @@ class ChatFile(Belongings):
         """See `Belongings`."""
         if len(content) > CONTENT_BYTES_MAX:
             raise InvalidExport("content of a chat is too large", got=len(content))
-        if (count := count_items(content)) > FILE_ITEMS_MAX:
+        if (count := count_items(content, most=FILE_ITEMS_MAX)) > FILE_ITEMS_MAX:
             raise InvalidExport("content of a chat has too many items", got=count)
         for look in self._looks[name]:
             try:

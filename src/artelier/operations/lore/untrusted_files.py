@@ -99,7 +99,7 @@ def read_json(data: bytes, *, what: str) -> Any:
     too many items.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if (count := count_items(data)) > FILE_ITEMS_MAX:
+    if (count := count_items(data, most=FILE_ITEMS_MAX)) > FILE_ITEMS_MAX:
         raise InvalidImport(
             f"{what} has too many items",
             expected=f"at most {FILE_ITEMS_MAX:,} elements and fields",

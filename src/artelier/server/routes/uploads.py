@@ -288,4 +288,4 @@ def content_of(file: File, name: str) -> Content:
 
 def _is_moderate(content: bytes) -> bool:
     """Return True if what may be JSON makes no more items than a request may cost."""
-    return len(content) <= JSON_BYTES_MAX and count_items(content) <= JSON_ITEMS_MAX
+    return len(content) <= JSON_BYTES_MAX and count_items(content, most=JSON_ITEMS_MAX) <= JSON_ITEMS_MAX
