@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from artelier.server.http_server import Server, bind
-from artelier.server.security.connection_limits import PIECES_MAX, WAITING_PER_ADDRESS_MAX
+from artelier.server.security.connection_limits import HEAD_LINES_MAX, PIECES_MAX, WAITING_PER_ADDRESS_MAX
 from tests.server.house import PATIENCE_S, House, house, until
 
 
@@ -178,6 +178,23 @@ def test_a_body_in_crumbs_is_refused_long_before_its_end(tmp_path: Path) -> None
             answer = await talk(port, b"no request\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 400"), answer
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_request"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "before", [b"", LOGIN + b"Content-Length: 2\r\n\r\n{}"], ids=["first", "behind another"]
+)
+def test_a_request_of_too_many_headers_is_refused_before_they_are_read(tmp_path: Path, before: bytes) -> None:
+    """13,000 of them held the loop for up to 67 ms, and a stranger can send many such requests."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=60) as (_, port):
+            many = b"a:b\r\n" * HEAD_LINES_MAX
+            answer = await talk(port, before + LOGIN + many + b"\r\n")
+            assert f"at most {HEAD_LINES_MAX} lines".encode() in answer, answer
+            answer = await talk(port, LOGIN + b"a:b\r\n" * 100 + b"Connection: close\r\n\r\n")
+            assert b"too many headers" not in answer and answer.startswith(b"HTTP/1.1 4"), answer
 
     asyncio.run(scenario())
 

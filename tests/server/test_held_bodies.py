@@ -10,7 +10,14 @@ import httpx
 import pytest
 
 from artelier.errors import TooManyAtOnce
-from artelier.server.security.held_bodies import ALL_LARGEST, USER_LARGEST, HeldBodies, HeldBody
+from artelier.server.security.held_bodies import (
+    ALL_LARGEST,
+    STEP_BYTES,
+    USER_LARGEST,
+    WORK,
+    HeldBodies,
+    HeldBody,
+)
 from artelier.server.security.users import User, Users, token_hash
 from tests.server.house import house, on_a_port
 
@@ -42,18 +49,38 @@ def test_a_body_waits_until_another_of_its_user_is_let_go_of() -> None:
 
 def test_users_who_hold_all_there_is_leave_each_other_user_a_share_of_its_own() -> None:
     async def scenario() -> None:
-        bodies = HeldBodies(largest_bytes=100, own_bytes=8, wait_s=0.01)
+        bodies = HeldBodies(largest_bytes=2 * STEP_BYTES, own_bytes=8, wait_s=0.01)
         for number in range(ALL_LARGEST // USER_LARGEST):
             for _ in range(USER_LARGEST):
-                await bodies.take(f"hostile {number}", 100)
+                held = await bodies.take(f"hostile {number}", 2 * STEP_BYTES)
+                await held.arrive(STEP_BYTES)
+        arriving = await bodies.take("b", 2 * STEP_BYTES)
+        await arriving.arrive(2 * STEP_BYTES)  # those that trickle leave room for it
+        arriving.give_back()
+        for number in range(ALL_LARGEST):
+            await (await bodies.take(f"more {number}", 2 * STEP_BYTES)).arrive(STEP_BYTES)
         with pytest.raises(TooManyAtOnce, match="large bodies"):
-            await bodies.take("b", 100)
+            await (await bodies.take("b", 100)).arrive(100)
         own = [await bodies.take("b", 4) for _ in range(2)]
         with pytest.raises(TooManyAtOnce):
-            await bodies.take("b", 1)
+            await (await bodies.take("b", 1)).arrive(1)
         own[0].give_back()
         await bodies.take("b", 4)
         await bodies.take("hostile 0", 8)  # also to say that something is to end
+
+    asyncio.run(scenario())
+
+
+def test_bodies_that_become_objects_are_read_in_turn_and_files_beside_them() -> None:
+    async def scenario() -> None:
+        bodies = HeldBodies(largest_bytes=100, own_bytes=0)
+        first = await bodies.take("a", 200 // WORK, is_parsed=True)
+        second = asyncio.ensure_future(bodies.take("a", 10, is_parsed=True))
+        (await bodies.take("a", 100)).give_back()
+        assert not second.done()
+        first.shrink(200 // WORK - 10)
+        await _settle()
+        assert second.done()
 
     asyncio.run(scenario())
 

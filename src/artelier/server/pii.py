@@ -15,13 +15,13 @@ from typing import Any, cast
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message
 
 from artelier.app import TenantKernel
 from artelier.content_thread import read_beside_loop
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
 from artelier.server.live_hub import EventStream
+from artelier.server.read_request import ReadRequest
 from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.security.identity import Identity
@@ -75,17 +75,7 @@ async def escape_request(request: Request, desk: TenantKernel) -> Request:
         return request
     disarm = disarmer(desk)
     changed = await read_beside_loop(len(body), _escape_body, body, disarm)
-    if changed is None:
-        return request
-    left = [changed]
-    rest = request.receive
-
-    async def receive() -> Message:
-        if left:
-            return {"type": "http.request", "body": left.pop(), "more_body": False}
-        return await rest()
-
-    return Request(request.scope, receive)
+    return request if changed is None else ReadRequest(request, changed)
 
 
 def _escape_body(body: bytes, disarm: Callable[[Any], Any]) -> bytes | None:

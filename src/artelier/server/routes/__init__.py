@@ -37,6 +37,7 @@ from starlette.responses import Response
 
 from artelier.server.deps import personal_desk_of
 from artelier.server.pii import AS_SENT, escape_request, restore_response
+from artelier.server.read_request import ReadRequest
 from artelier.server.security.connection_limits import check_items
 from artelier.server.security.guard import LARGE, SAFE, items_max
 from artelier.server.wire.base import ErrorAnswer
@@ -111,7 +112,9 @@ class _Route(APIRoute):
                 for name, value in parameters.items()
             }
             if request.method not in SAFE and request.url.path not in LARGE:
-                await check_items(await request.body(), most=items_max(request.url.path))
+                body = await request.body()
+                await check_items(body, most=items_max(request.url.path))
+                request = ReadRequest(request, body)
             desk = await personal_desk_of(request)
             if desk is None:
                 return await handle(request)

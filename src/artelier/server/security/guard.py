@@ -130,13 +130,13 @@ class Guard:
                 # route has taken it (`routes/__init__.py` decodes it).
                 scope["path"] = _raw_path(scope)
                 identity = self._check_person(scope, headers)
-                if identity is not None:
-                    exchange.take_turn = partial(self._admission.take, identity.name)
+            owner = _owner_of(scope, identity)
+            if exchange.is_api:
+                exchange.take_turn = partial(self._admission.take, owner)
             exchange.body_max = self._body_max(scope["path"])
             exchange.check_length(headers.get("content-length", ""), is_safe=scope["method"] in SAFE)
-            owner = _owner_of(scope, identity)
             content_owner.set(owner)
-            exchange.take_place = partial(self._bodies.take, owner)
+            exchange.take_place = partial(self._bodies.take, owner, is_parsed=not _is_large(scope["path"]))
             if scope["method"] in SAFE:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)
@@ -230,8 +230,7 @@ class Guard:
             return WEBHOOK_MAX_BYTES
         if path in SPOKEN or (path.startswith(CHATS) and path.endswith(CHAT_TURNS)):
             return max(SPOKEN_MAX_BYTES, self._settings.body_max_bytes)
-        is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE) or _is_chat_file(path)
-        return self._settings.upload_max_bytes if is_large else self._settings.body_max_bytes
+        return self._settings.upload_max_bytes if _is_large(path) else self._settings.body_max_bytes
 
 
 class _Exchange:
@@ -298,6 +297,21 @@ class _Exchange:
             raise
         self._began_s = asyncio.get_running_loop().time()
 
+    async def _arrive(self) -> None:
+        """Wait for memory among all for what has arrived. Errors: `TooManyAtOnce`."""
+        if self._place is None:
+            return
+        clock = asyncio.get_running_loop()
+        waited_from_s = clock.time()
+        try:
+            await self._place.arrive(self._size_bytes)
+        except ArtelierError as error:
+            self.refused = error
+            raise
+        self._began_s += clock.time() - waited_from_s
+        if self._is_complete:
+            self._place.shrink(self._size_bytes)
+
     async def _part(self) -> Message:
         """Return the next message of a body that is still to come. Errors: `TooSlow`."""
         left_s = self._began_s + self._body_s + self._size_bytes / BODY_RATE
@@ -319,9 +333,8 @@ class _Exchange:
                 # Frameworks make what they like of an exception here; `send` below knows better.
                 self.refused = self._too_large()
                 raise self.refused
+            await self._arrive()
             if self._is_complete:
-                if self._place is not None:
-                    self._place.shrink(self._size_bytes)
                 await self.begin()
         return message
 
@@ -352,6 +365,10 @@ class _Exchange:
 def items_max(path: str) -> int:
     """Return how many items JSON may have that is sent to an address."""
     return FILE_ITEMS_MAX if _is_chat_file(path) else ITEMS_MAX
+
+
+def _is_large(path: str) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in LARGE) or _is_chat_file(path)
 
 
 def _is_chat_file(path: str) -> bool:

@@ -1,14 +1,15 @@
 """The bytes of bodies that a server holds in memory: so many of one user, so many of all.
 
-A body has its place before it is read; one that finds none waits in the network, which costs nothing.
+A body has its user's room before it is read, and that among all while it arrives. One that finds none waits
+in the network, which costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from artelier.errors import TooManyAtOnce
 
@@ -19,6 +20,13 @@ USER_LARGEST = 2
 """So many bodies as large as they may be are held of one user."""
 ALL_LARGEST = 4
 """So many of all users. A body takes twice its size while its pieces become one."""
+WORK = 4
+"""Times its size that a body takes of a user's second room while it becomes objects (measured: texts of
+31 MiB take up to 400 MB until they are stored)."""
+WORK_S = 10.0
+"""How long it keeps that room at most: then it is stored, and may wait for a model (a guess)."""
+STEP_BYTES = 4 * MIB
+"""Room among all is taken in such steps, as a body arrives: one that trickles keeps nobody out."""
 WAIT_S = 60.0
 """How long a body may wait for its place (a guess: most answers of models are there sooner)."""
 
@@ -66,10 +74,11 @@ class _Room:
 
 
 class _Lane:
-    """The room of one user, and how many bodies of the user there are."""
+    """The rooms of one user, and how many bodies of the user there are."""
 
     def __init__(self, most_bytes: int, own_bytes: int) -> None:
-        self.room = _Room(most_bytes)
+        self.held = _Room(most_bytes)
+        self.work = _Room(most_bytes)
         self.own = _Room(own_bytes)
         self.bodies = 0
 
@@ -77,25 +86,55 @@ class _Lane:
 class HeldBody:
     """The place of one body."""
 
-    def __init__(self, rooms: Sequence[_Room], size_bytes: int, leave: Callable[[], None]) -> None:
-        self._rooms = rooms
-        self._bytes = size_bytes
-        self._leave: Callable[[], None] | None = leave
+    def __init__(self, bodies: HeldBodies, user: str, lane: _Lane) -> None:
+        self._bodies = bodies
+        self._user = user
+        self._lane = lane
+        self._taken: dict[_Room, int] = {}
+        self._settling: asyncio.TimerHandle | None = None
+        self._is_back = False
+
+    async def take(self, room: _Room, size_bytes: int) -> None:
+        await room.take(size_bytes)
+        self._taken[room] = self._taken.get(room, 0) + size_bytes
+
+    async def arrive(self, size_bytes: int) -> None:
+        """Wait for room among all for what has arrived by now. Errors: `TooManyAtOnce`."""
+        room = self._bodies.room
+        has_bytes = self._taken.get(room, 0)
+        if self._lane.own in self._taken or size_bytes <= has_bytes:
+            return
+        more_bytes = -(-size_bytes // STEP_BYTES) * STEP_BYTES - has_bytes
+        whole_bytes = self._taken.get(self._lane.held, 0)
+        async with self._bodies.limited():
+            if not room.has(more_bytes) and self._lane.own.has(whole_bytes):
+                await self.take(self._lane.own, whole_bytes)
+            else:
+                await self.take(room, more_bytes)
 
     def shrink(self, size_bytes: int) -> None:
-        """Give back what the body did not need."""
-        more = self._bytes - size_bytes
-        if more > 0:
-            self._bytes = size_bytes
-            for room in self._rooms:
-                room.give_back(more)
+        """Give back what the body did not need, as it is complete, and in a while what reading it takes."""
+        for room in (self._lane.held, self._bodies.room):
+            self._keep(room, size_bytes)
+        self._keep(self._lane.work, WORK * size_bytes)
+        self._settling = asyncio.get_running_loop().call_later(WORK_S, self._keep, self._lane.work, 0)
 
     def give_back(self) -> None:
         """Give back all of it; a second time does nothing."""
-        if self._leave is not None:
-            leave, self._leave = self._leave, None
-            self.shrink(0)
-            leave()
+        if self._is_back:
+            return
+        self._is_back = True
+        if self._settling is not None:
+            self._settling.cancel()
+        for room in tuple(self._taken):
+            self._keep(room, 0)
+        self._bodies.leave(self._user, self._lane)
+
+    def _keep(self, room: _Room, size_bytes: int) -> None:
+        more = self._taken.get(room, 0) - size_bytes
+        if more > 0:
+            self._taken[room] = size_bytes
+            room.give_back(more)
 
 
 class HeldBodies:
@@ -107,46 +146,45 @@ class HeldBodies:
         self._user_bytes = USER_LARGEST * largest_bytes
         self._own_bytes = own_bytes
         self._wait_s = wait_s
-        self._all = _Room(self._all_bytes)
+        self.room = _Room(self._all_bytes)
         self._lanes: dict[str, _Lane] = {}
 
-    async def take(self, user: str, size_bytes: int) -> HeldBody:
-        """Wait for the place of a body of a user.
+    async def take(self, user: str, size_bytes: int, *, is_parsed: bool = False) -> HeldBody:
+        """Wait for the place of a body of a user. `is_parsed`: it becomes objects, which take more than it.
 
         Errors: `TooManyAtOnce` if there is none in time.
         """
         lane = self._lanes.setdefault(user, _Lane(self._user_bytes, self._own_bytes))
         lane.bodies += 1
-        leave = partial(self._leave, user, lane)
+        body = HeldBody(self, user, lane)
+        work_bytes = min(WORK * size_bytes, self._user_bytes) if is_parsed else 0
+        is_free = lane.held.has(size_bytes) and lane.work.has(work_bytes) and self.room.has(size_bytes)
+        try:
+            async with self.limited():
+                if lane.own.has(size_bytes) and not is_free:
+                    await body.take(lane.own, size_bytes)
+                else:
+                    await body.take(lane.held, size_bytes)
+                    await body.take(lane.work, work_bytes)
+        except BaseException:
+            body.give_back()
+            raise
+        return body
+
+    @asynccontextmanager
+    async def limited(self) -> AsyncGenerator[None]:
+        """Wait no longer than a body may. Errors: `TooManyAtOnce`."""
         try:
             async with asyncio.timeout(self._wait_s):
-                rooms = await self._take(lane, size_bytes)
+                yield
         except TimeoutError:
-            leave()
             raise TooManyAtOnce(
                 "too many large bodies at one time",
                 expected=f"at most {self._user_bytes:,} bytes of one user, {self._all_bytes:,} of all",
                 hint="Send it again when others of them are answered.",
             ) from None
-        except BaseException:
-            leave()
-            raise
-        return HeldBody(rooms, size_bytes, leave)
 
-    async def _take(self, lane: _Lane, size_bytes: int) -> Sequence[_Room]:
-        """Take room of a lane and of all, or at once what is the user's own."""
-        if not (lane.room.has(size_bytes) and self._all.has(size_bytes)) and lane.own.has(size_bytes):
-            await lane.own.take(size_bytes)
-            return (lane.own,)
-        await lane.room.take(size_bytes)
-        try:
-            await self._all.take(size_bytes)
-        except BaseException:
-            lane.room.give_back(size_bytes)
-            raise
-        return (lane.room, self._all)
-
-    def _leave(self, user: str, lane: _Lane) -> None:
+    def leave(self, user: str, lane: _Lane) -> None:
         """Forget a user who has no body here any more."""
         lane.bodies -= 1
         if not lane.bodies:
