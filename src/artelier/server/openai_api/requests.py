@@ -20,6 +20,8 @@ from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
 
 MESSAGES_MAX = 2_048
 """Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""
+TEXT_CHARS_MAX = 8_000_000
+"""Of all texts of one request: two million tokens, the most that a model takes (2026)."""
 AGENTS = "artelier/"
 """What stands before the name of a chat or profile, in place of a provider."""
 
@@ -169,9 +171,11 @@ def read_completion(body: bytes) -> AskedCall:
         tools = ()
     elif tools:
         params["tool_choice"] = choice
+    messages = tuple(_message(one, at) for at, one in enumerate(asked.messages))
+    check_texts(messages, param="messages")
     return AskedCall(
         model=asked.model,
-        messages=tuple(_message(one, at) for at, one in enumerate(asked.messages)),
+        messages=messages,
         tools=tools,
         output_schema=_schema_of(asked.response_format),
         params={name: value for name, value in params.items() if value is not None},
@@ -281,6 +285,19 @@ def parse_data_url(url: str, *, param: str) -> InlineMedium:
             hint="Read the file and send its content." if is_remote else None,
         )
     return inline_medium(media_type, encoded, param=param)
+
+
+def check_texts(messages: Sequence[ChatMessage], *, param: str) -> None:
+    """Refuse texts that no model reads, before they are searched and stored. Errors: `InvalidRequest`."""
+    chars = sum(len(one.text) for one in messages)
+    if chars > TEXT_CHARS_MAX:
+        raise refuse(
+            param,
+            "the texts are too long for any model",
+            expected=f"at most {TEXT_CHARS_MAX:,} characters",
+            got=f"{chars:,}",
+            hint="Leave out what is long ago, or send files as media.",
+        )
 
 
 def check_arguments(arguments: Iterable[str | None], *, param: str) -> None:

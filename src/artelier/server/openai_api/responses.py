@@ -24,6 +24,7 @@ from artelier.server.openai_api.requests import (
     arguments_of,
     check_arguments,
     check_refused,
+    check_texts,
     message_parts,
     misfit,
     refuse,
@@ -122,6 +123,7 @@ def read_response(body: bytes) -> AskedCall:
         "max_output_tokens": asked.max_output_tokens,
         "thinking": False if effort == "none" else effort,
     }
+    check_texts(messages, param="input")
     tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
     if choice == "none":
         tools = ()

@@ -80,6 +80,18 @@ def _many_bodies(path: str, size_bytes: int, count: int, *, base: str = "/api/v1
     return Input(name=f"bodies-{count}-times-{size_bytes // MIB}-mb", attack=attack, twin=twin)
 
 
+def _many_fields() -> bytes:
+    """A message with as many fields beside its text as a line may have."""
+    extra = b",".join(b'"k%d":1234567' % number for number in range(200_000))
+    return b'{"mes":"x","extra":{%s}}\n' % extra
+
+
+def _many_lines() -> bytes:
+    """Messages with lists beside their texts."""
+    line = b'{"mes":"hi","extra":{"a":[%s1]}}\n' % (b"[]," * 20_000)
+    return line * (31 * MIB // len(line))
+
+
 INPUTS = (
     _file("keys-16-mb", lambda: _lorebook("," * (15 * MIB))),
     _file("keys-16-mb-6-at-once", lambda: _lorebook("," * (15 * MIB)), count=6),
@@ -92,6 +104,9 @@ INPUTS = (
         count=6,
     ),
     _file("card-of-spaces", lambda: _card(b"a " * (15 * MIB)), file="a.png"),
+    _file("lists-behind-texts", lambda: b"[" + b'"",' * 100_010 + b"[]," * (10 * MIB) + b"1]"),
+    _file("line-of-fields", _many_fields, file="a.jsonl"),
+    _file("lines-of-lists", _many_lines, file="a.jsonl", count=2),
     _file("numbers-8-mb", lambda: b"[<" + (HALFWAY + b",") * (8 * MIB // len(HALFWAY)) + b"1]"),
     _many_bodies("/sessions/import", UPLOAD_BYTES - MIB, 16),
     _many_bodies("/chat/completions", 31 * MIB, 24, base="/v1"),

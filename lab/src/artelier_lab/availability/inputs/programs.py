@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from artelier_lab.availability.client import Answer
@@ -135,6 +136,14 @@ async def _numbers(scene: Scene) -> str:
     return counted([await _send(scene, body)])
 
 
+async def _emoji(scene: Scene, chars: int) -> str:
+    """Texts in which each character takes four bytes of memory, as one of them does."""
+    text = "\U0001f600 word a\u00e9 "
+    said = [{"role": "user", "content": text * (chars // len(text))}]
+    body = json.dumps({"model": MODEL, "messages": said}, ensure_ascii=False).encode()
+    return counted(await many(4, lambda _: _send(scene, body), at_once=4))
+
+
 async def _hello(scene: Scene) -> bool:
     return (await _ask(scene, "Hello.")).is_good
 
@@ -148,6 +157,7 @@ INPUTS = (
     _asking("image-bomb", [_image(f"data:image/png;base64,{'iVBORw0KGgo' * 2_000_000}")], _SMALL),
     _asking("pdf-of-digits", [_image(f"data:application/pdf;base64,{'JVBERi0x' * 1_000_000}")], _SMALL),
     _asking("digits-16-mb", "4111 1111 1111 1112 " * 800_000),
+    _asking("digits-7-mb", "4111 1111 1111 1112 " * 350_000),
     _asking("tools-of-patterns", "Hello.", tools=_tools("^(a+)+b$", 128)),
     _asking("schema-deep", "Hello.", response_format=_nested(400)),
     Input(name="program-long-conversation", attack=_long_conversation, twin=_hello),
@@ -156,7 +166,11 @@ INPUTS = (
     _saying("texts-of-30-kb", 200, lambda number: _digits(number, 1_500)),
     _saying("messages-2000", 2_000, lambda number: _digits(number, 7)),
     _saying("look-alikes-2000", 2_000, _look_alikes),
+    Input(name="program-emoji-4-times-31-mb", attack=partial(_emoji, chars=22_000_000), twin=_hello),
+    Input(name="program-emoji-4-times-11-mb", attack=partial(_emoji, chars=7_900_000), twin=_hello),
+    _asking("jpeg-of-fill-bytes", [_image(f"data:image/jpeg;base64,/9j{'/' * (24 * MIB + 1)}")], _SMALL),
     _asking("signs-30-mb", "<" * (30 * MIB)),
+    _asking("signs-4-times-7-mb", "<" * (7 * MIB), count=4),
     Input(name="program-numbers-30-mb", attack=_numbers, twin=_hello),
     Input(name="program-prompts-compared", attack=_compare_many, twin=_compare_few),
     Input(name="program-deep-body", attack=_deep_body, twin=_hello),

@@ -108,6 +108,13 @@ async def _large_headers(scene: Scene) -> str:
     return counted(await many(50, one))
 
 
+async def _short_headers(scene: Scene) -> str:
+    async def one(number: int) -> Answer:
+        return await scene.stranger.get("/me", headers={f"a{n}": "b" for n in range(8_000)})
+
+    return counted(await many(200, one, at_once=40))
+
+
 async def _quoted_cookies(scene: Scene) -> str:
     """Python's parser of cookies takes the square of such a value's length."""
 
@@ -156,6 +163,7 @@ INPUTS = (
     _held("slow-headers", 200, _headers),
     _held("slow-bodies", 200, _body),
     Input(name="large-headers", attack=_large_headers, twin=_served),
+    Input(name="short-headers", attack=_short_headers, twin=_served),
     Input(name="cookies-quoted", attack=_quoted_cookies, twin=_served),
     Input(name="body-in-crumbs", attack=_crumbs, twin=_sign_in),
     Input(name="broken-requests", attack=_broken, twin=_served),
