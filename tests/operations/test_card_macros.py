@@ -27,6 +27,7 @@ def _macros(**more: Any) -> Macros:
         ("{{char}} and {{ USER }}, <BOT>, <user>", "Loom and Ines, Loom, Ines"),
         ("{{// a comment }}a{{comment: shown}}b{{hidden_key:k}}", "ab"),
         ("a\n\n{{trim}}\n\nb{{newline}}c{{noop}}", "ab\nc"),
+        ("\na\r\n{{trim}}{{trim}}\n {{trim}}\n\n{{trim}}\n\nb\n{{trim}}\n", "\na b"),
         (
             "{{time}} {{isotime}} {{date}} {{isodate}} {{weekday}}",
             "22:13 22:13 2023-11-14 2023-11-14 Tuesday",
@@ -66,6 +67,14 @@ def test_what_a_macro_becomes_is_data() -> None:
 )
 def test_hostile_braces_cost_linear_time_and_stay_text(text: str) -> None:
     assert len(_macros().expand(text)) == len(text)
+
+
+def test_line_ends_in_a_text_with_a_macro_cost_linear_time() -> None:
+    """If each line end looks for `{{trim}}` behind all those after it, this takes a minute: it hangs."""
+    ends = "\n" * 200_000
+
+    assert _macros().expand(f"<{ends}x") == f"<{ends}x"
+    assert _macros().expand(f"a{ends}x{ends}{{{{trim}}}}{ends}b") == f"a{ends}xb"
 
 
 CARD = {

@@ -25,7 +25,8 @@ VALUE_CHARS_MAX = 10_000
 
 _MARK = re.compile(r"\{\{|\}\}|<[ \t]{0,16}(char|bot|user)[ \t]{0,16}>", re.IGNORECASE | re.ASCII)
 _ROLL = re.compile(r"(?:(\d{0,3})d)?(\d{1,7})([+-]\d{1,7})?", re.ASCII | re.IGNORECASE)
-_TRIM = re.compile(r"[\r\n]*\x00trim\x00[\r\n]*")
+_TRIM = "\0trim\0"
+_LINE_ENDS = "\r\n"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class Macros:
             else:
                 out.append("}}")
         out.append(text[at:])
-        return _TRIM.sub("", "".join(out))
+        return _trim("".join(out))
 
     def _fill(self, inner: str, original: str | None) -> str:
         written = f"{{{{{inner}}}}}"
@@ -101,6 +102,19 @@ class Macros:
 
     def moment(self) -> datetime:
         return datetime.fromtimestamp(self.now_us / 1_000_000, UTC)
+
+
+def _trim(text: str) -> str:
+    """Take out each mark of `{{trim}}`, with the line ends around it.
+
+    Cost: O(n). A pattern that begins with line ends tries them all again from each of them.
+    """
+    first, *rest = text.split(_TRIM)
+    if not rest:
+        return text
+    *between, last = rest
+    kept = (part.strip(_LINE_ENDS) for part in between)
+    return "".join((first.rstrip(_LINE_ENDS), *kept, last.lstrip(_LINE_ENDS)))
 
 
 def _split(inner: str) -> tuple[str, str]:
@@ -212,7 +226,7 @@ _KNOWN: Mapping[str, Callable[[Macros, str], str | None]] = {
     "hidden_key": lambda macros, rest: "",
     "newline": _plain(lambda macros: "\n"),
     "noop": _plain(lambda macros: ""),
-    "trim": _plain(lambda macros: "\0trim\0"),
+    "trim": _plain(lambda macros: _TRIM),
     "random": _random,
     "pick": _pick,
     "roll": _roll,
