@@ -77,6 +77,14 @@ def test_line_ends_in_a_text_with_a_macro_cost_linear_time() -> None:
     assert _macros().expand(f"a{ends}x{ends}{{{{trim}}}}{ends}b") == f"a{ends}xb"
 
 
+def test_a_long_seed_is_read_once_for_all_draws() -> None:
+    """If each draw reads the seed, which of greetings is all of their text, this takes minutes: it hangs."""
+    macros = _macros(seed="long" * 5_000_000, chat_seed="\ud800" * 5_000_000)
+
+    assert int(macros.expand("{{roll:100d9}}")) == 495
+    assert len(macros.expand("{{roll:10d9}}{{pick::a::b}}" * 1_000)) > 2_000
+
+
 CARD = {
     "name": "Loom",
     "description": "{{char}} weaves. {{random::grey::amber::green}} {{roll:1000}}",

@@ -47,6 +47,11 @@ class Macros:
     group: tuple[str, ...] | None = ()
     """Names of all characters of a chat with several; empty in any other. None leaves its macros alone."""
     _drawn: int = 0
+    _draw: Callable[[str], int] = field(init=False, repr=False, compare=False)
+    _draw_of_chat: Callable[[str], int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._draw, self._draw_of_chat = _draw_from(self.seed), _draw_from(self.chat_seed)
 
     def expand(self, text: str, *, original: str | None = None) -> str:
         """Fill in the macros of a text. `original`: what `{{original}}` stands for, if it may be used.
@@ -94,14 +99,27 @@ class Macros:
     def draw(self, count: int, *, is_fixed: str = "") -> int:
         """Return a number below `count`. `is_fixed`: the text that draws the same in every turn."""
         if is_fixed:
-            told = f"{self.chat_seed}\0{is_fixed}"
-        else:
-            self._drawn += 1
-            told = f"{self.seed}\0{self._drawn}"
-        return int.from_bytes(sha256(told.encode("utf-8", "surrogatepass")).digest()[:8]) % count
+            return self._draw_of_chat(is_fixed) % count
+        self._drawn += 1
+        return self._draw(str(self._drawn)) % count
 
     def moment(self) -> datetime:
         return datetime.fromtimestamp(self.now_us / 1_000_000, UTC)
+
+
+def _draw_from(seed: str) -> Callable[[str], int]:
+    """Return a function that draws a number of 64 bits for each text.
+
+    Cost: O(seed) once. The seed of greetings is all of them, and a text can draw for each of its characters.
+    """
+    begun = sha256(f"{seed}\0".encode("utf-8", "surrogatepass"))
+
+    def draw(told: str) -> int:
+        one = begun.copy()
+        one.update(told.encode("utf-8", "surrogatepass"))
+        return int.from_bytes(one.digest()[:8])
+
+    return draw
 
 
 def _trim(text: str) -> str:
