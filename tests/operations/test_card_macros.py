@@ -85,6 +85,44 @@ def test_a_long_seed_is_read_once_for_all_draws() -> None:
     assert len(macros.expand("{{roll:10d9}}{{pick::a::b}}" * 1_000)) > 2_000
 
 
+LONG = "{{setvar::v::}}" + f"{{{{addvar::v::{'x' * 1_900}}}}}" * 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG + "{{getvar::v}}" * 1_000,
+        LONG + "{{a " + "{{getvar::v}}" * 1_000 + "}}",
+        LONG + "{{incvar::v}}" * 1_000,
+        "<user>" * 20_000,
+        "{{char}}" * 20_000,
+        "{{group}}" * 1_000,
+        "{{roll:100d1000}}" * 1_000,
+        LONG + "{{addvar::v::1}}" * 1_000,
+        f"{{{{setvar::v::{',' * 1_900}}}}}" + "{{random:{{getvar::v}}}}" * 1_000,
+    ],
+    ids=lambda text: text[-17:],
+)
+def test_macros_make_so_much_and_then_stay_as_they_are_written(text: str) -> None:
+    """Also inside of others, and in what they draw or add to, which costs time for nothing that is seen."""
+    name = "n" * 200
+    macros = Macros(user=name, char=name, group=(name,) * 32)
+
+    made = [macros.expand(text) for _ in range(20)]
+
+    assert macros.is_spent and made[-1].endswith(text[-6:])
+    assert sum(map(len, made)) <= 20 * 2 * len(text) + 1_000_000
+    assert macros.expand("{{trim}}\n" + "-" * 400 + "<char>") == "-" * 400 + name
+
+
+def test_a_text_that_is_given_has_room_beside_what_macros_make() -> None:
+    macros = _macros()
+    macros.expand("<user>" * 3)
+
+    assert len(macros.expand("{{original}} Be {{char}}.", original="x" * 1_000_000)) == 1_000_009
+    assert not macros.is_spent
+
+
 CARD = {
     "name": "Loom",
     "description": "{{char}} weaves. {{random::grey::amber::green}} {{roll:1000}}",

@@ -363,6 +363,20 @@ CARD = {
 }
 
 
+def test_all_greetings_of_a_card_together_become_only_so_long(tmp_path: Path) -> None:
+    greetings = ["<user>" * 2_000] * 20
+    card = json.dumps({**CARD, "data": {**CARD["data"], "alternate_greetings": greetings}}).encode()
+
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            cast = await cast_character(kernel.for_tenant(), card, by="user:kim", user="K" * 200)
+
+            assert 1_000_000 < sum(map(len, cast.greetings)) < 2 * len(card) + 1_000_000
+            assert cast.warnings[-1].startswith("greetings: they would become too long")
+
+    play(scenario())
+
+
 @pytest.mark.parametrize(
     "card", [json.dumps(CARD).encode(), png(text_chunk("chara", CARD))], ids=["json", "png"]
 )

@@ -22,6 +22,10 @@ DICE_MAX = 100
 SIDES_MAX = 1_000_000
 VARIABLES_MAX = 1_000
 VALUE_CHARS_MAX = 10_000
+MADE_CHARS_MAX = 1_000_000
+"""What macros may make beyond the length of the texts themselves (a guess: no honest card comes near it)."""
+DRAW_CHARS = 64
+"""Of them that a draw counts for: it takes as long as copying thousands of characters."""
 
 _MARK = re.compile(r"\{\{|\}\}|<[ \t]{0,16}(char|bot|user)[ \t]{0,16}>", re.IGNORECASE | re.ASCII)
 _ROLL = re.compile(r"(?:(\d{0,3})d)?(\d{1,7})([+-]\d{1,7})?", re.ASCII | re.IGNORECASE)
@@ -42,10 +46,11 @@ class Macros:
     now_us: int = 0
     """Units: microseconds since 1970. `{{time}}` and `{{date}}` are in UTC."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    unknown: set[str] = field(default_factory=set[str])
-    """Names of macros that stayed as they are written."""
     group: tuple[str, ...] | None = ()
     """Names of all characters of a chat with several; empty in any other. None leaves its macros alone."""
+    is_spent: bool = False
+    """Whether macros stayed as they are written because they would have made too much."""
+    _left_chars: int = MADE_CHARS_MAX
     _drawn: int = 0
     _draw: Callable[[str], int] = field(init=False, repr=False, compare=False)
     _draw_of_chat: Callable[[str], int] = field(init=False, repr=False, compare=False)
@@ -56,10 +61,13 @@ class Macros:
     def expand(self, text: str, *, original: str | None = None) -> str:
         """Fill in the macros of a text. `original`: what `{{original}}` stands for, if it may be used.
 
-        Cost: O(n).
+        All texts together become at most twice as long as they and their originals are, and `MADE_CHARS_MAX`
+        characters more. From where a text would make more, its macros stay as they are written.
+        Cost: O(n), also for what a macro makes inside of another, or adds to a variable.
         """
         if "{{" not in text and "<" not in text:
             return text
+        self._left_chars = max(0, self._left_chars) + len(text) + len(original or "")
         # Where in `out` each macro begins. Of more than these, the outermost are text: the cost stays linear.
         open_: deque[int] = deque(maxlen=DEPTH_MAX)
         out: list[str] = []
@@ -68,7 +76,8 @@ class Macros:
             out.append(text[at : mark.start()])
             at = mark.end()
             if mark[1] is not None:
-                out.append(self.user if mark[1].lower() == "user" else self.char)
+                name = self.user if mark[1].lower() == "user" else self.char
+                out.append(name if self.spend(len(name)) else mark[0])
             elif mark[0] == "{{":
                 open_.append(len(out))
                 out.append("{{")
@@ -84,20 +93,22 @@ class Macros:
 
     def _fill(self, inner: str, original: str | None) -> str:
         written = f"{{{{{inner}}}}}"
-        if len(inner) > NAME_CHARS_MAX:
+        if len(inner) > NAME_CHARS_MAX or not self.spend(0):
             return written
         name, rest = _split(inner)
-        if name == "original":
-            return written if original is None else original
         known = _KNOWN.get(name)
-        filled = None if known is None else known(self, rest)
-        if filled is None:
-            self.unknown.add(name[:60])
-            return written
-        return filled
+        filled = original if name == "original" else None if known is None else known(self, rest)
+        return written if filled is None or not self.spend(len(filled)) else filled
+
+    def spend(self, chars: int) -> bool:
+        """Count characters that a macro makes or looks through; False if they are too many."""
+        self._left_chars -= chars
+        self.is_spent |= self._left_chars < 0
+        return self._left_chars >= 0
 
     def draw(self, count: int, *, is_fixed: str = "") -> int:
         """Return a number below `count`. `is_fixed`: the text that draws the same in every turn."""
+        self.spend(DRAW_CHARS)
         if is_fixed:
             return self._draw_of_chat(is_fixed) % count
         self._drawn += 1
@@ -204,7 +215,9 @@ def _store(macros: Macros, rest: str, change: Callable[[str, str], str]) -> str 
     if len(parts) != 2 or (len(macros.variables) >= VARIABLES_MAX and parts[0] not in macros.variables):
         return None
     name = parts[0].strip()
-    macros.variables[name] = change(macros.variables.get(name, ""), parts[1])[:VALUE_CHARS_MAX]
+    before = macros.variables.get(name, "")
+    macros.spend(len(before))
+    macros.variables[name] = change(before, parts[1])[:VALUE_CHARS_MAX]
     return ""
 
 
