@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,41 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             job = await recorded_job(session.desk, result.run_id)
             assert job is not None and job.card_rules == 3
             await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
+
+    play(run())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"char": {"name": "Loom", "description": "{{date}} " * 10_000}},
+        {"char": {"name": "Loom", "system_prompt": "{{date}} " * 10_000}},
+        {"char": {"name": "Loom", "post_history_instructions": "{{date}} " * 10_000}},
+        {"char": {"name": "Loom", "depth_prompt": {"prompt": "{{date}} " * 10_000}}},
+        {"note": {"prompt": "{{date}} " * 10_000}},
+    ],
+)
+def test_macros_of_long_texts_are_filled_in_beside_the_event_loop(
+    tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    expand = Macros.expand
+
+    def watched(macros: Macros, text: str, **more: Any) -> str:
+        threads.append(threading.get_ident())
+        return expand(macros, text, **more)
+
+    monkeypatch.setattr(Macros, "expand", watched)
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", **settings)
+            result = await session.generate("one")
+
+            assert result.status == "completed", result.failed
+            shown = "\n".join(one.text for one in requests_of(session)[-1].messages)
+            assert re.search(r"(\d{4}-\d\d-\d\d ?){10000}", shown)
+            assert threads and threading.get_ident() not in threads
 
     play(run())
 
