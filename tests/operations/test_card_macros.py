@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def _macros(**more: Any) -> Macros:
         ("{{char}} and {{ USER }}, <BOT>, <user>", "Loom and Ines, Loom, Ines"),
         ("{{// a comment }}a{{comment: shown}}b{{hidden_key:k}}", "ab"),
         ("a\n\n{{trim}}\n\nb{{newline}}c{{noop}}", "ab\nc"),
+        ("\na\r\n{{trim}}{{trim}}\n {{trim}}\n\n{{trim}}\n\nb\n{{trim}}\n", "\na b"),
         (
             "{{time}} {{isotime}} {{date}} {{isodate}} {{weekday}}",
             "22:13 22:13 2023-11-14 2023-11-14 Tuesday",
@@ -68,6 +70,60 @@ def test_hostile_braces_cost_linear_time_and_stay_text(text: str) -> None:
     assert len(_macros().expand(text)) == len(text)
 
 
+def test_line_ends_in_a_text_with_a_macro_cost_linear_time() -> None:
+    """If each line end looks for `{{trim}}` behind all those after it, this takes a minute: it hangs."""
+    ends = "\n" * 200_000
+
+    assert _macros().expand(f"<{ends}x") == f"<{ends}x"
+    assert _macros().expand(f"a{ends}x{ends}{{{{trim}}}}{ends}b") == f"a{ends}xb"
+
+
+def test_a_long_seed_is_read_once_for_all_draws() -> None:
+    """If each draw reads the seed, which of greetings is all of their text, this takes minutes: it hangs."""
+    macros = _macros(seed="long" * 5_000_000, chat_seed="\ud800" * 5_000_000)
+
+    assert int(macros.expand("{{roll:100d9}}")) == 495
+    assert len(macros.expand("{{roll:10d9}}{{pick::a::b}}" * 1_000)) > 2_000
+
+
+LONG = "{{setvar::v::}}" + f"{{{{addvar::v::{'x' * 1_900}}}}}" * 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG + "{{getvar::v}}" * 1_000,
+        LONG + "{{a " + "{{getvar::v}}" * 1_000 + "}}",
+        LONG + "{{incvar::v}}" * 1_000,
+        "<user>" * 20_000,
+        "{{char}}" * 20_000,
+        "{{group}}" * 1_000,
+        "{{roll:100d1000}}" * 1_000,
+        LONG + "{{addvar::v::1}}" * 1_000,
+        f"{{{{setvar::v::{',' * 1_900}}}}}" + "{{random:{{getvar::v}}}}" * 1_000,
+    ],
+    ids=lambda text: text[-17:],
+)
+def test_macros_make_so_much_and_then_stay_as_they_are_written(text: str) -> None:
+    """Also inside of others, and in what they draw or add to, which costs time for nothing that is seen."""
+    name = "n" * 200
+    macros = Macros(user=name, char=name, group=(name,) * 32)
+
+    made = [macros.expand(text) for _ in range(20)]
+
+    assert macros.is_spent and made[-1].endswith(text[-6:])
+    assert sum(map(len, made)) <= 20 * 2 * len(text) + 1_000_000
+    assert macros.expand("{{trim}}\n" + "-" * 400 + "<char>") == "-" * 400 + name
+
+
+def test_a_text_that_is_given_has_room_beside_what_macros_make() -> None:
+    macros = _macros()
+    macros.expand("<user>" * 3)
+
+    assert len(macros.expand("{{original}} Be {{char}}.", original="x" * 1_000_000)) == 1_000_009
+    assert not macros.is_spent
+
+
 CARD = {
     "name": "Loom",
     "description": "{{char}} weaves. {{random::grey::amber::green}} {{roll:1000}}",
@@ -106,6 +162,41 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             job = await recorded_job(session.desk, result.run_id)
             assert job is not None and job.card_rules == 3
             await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
+
+    play(run())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"char": {"name": "Loom", "description": "{{date}} " * 10_000}},
+        {"char": {"name": "Loom", "system_prompt": "{{date}} " * 10_000}},
+        {"char": {"name": "Loom", "post_history_instructions": "{{date}} " * 10_000}},
+        {"char": {"name": "Loom", "depth_prompt": {"prompt": "{{date}} " * 10_000}}},
+        {"note": {"prompt": "{{date}} " * 10_000}},
+    ],
+)
+def test_macros_of_long_texts_are_filled_in_beside_the_event_loop(
+    tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    expand = Macros.expand
+
+    def watched(macros: Macros, text: str, **more: Any) -> str:
+        threads.append(threading.get_ident())
+        return expand(macros, text, **more)
+
+    monkeypatch.setattr(Macros, "expand", watched)
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", **settings)
+            result = await session.generate("one")
+
+            assert result.status == "completed", result.failed
+            shown = "\n".join(one.text for one in requests_of(session)[-1].messages)
+            assert re.search(r"(\d{4}-\d\d-\d\d ?){10000}", shown)
+            assert threads and threading.get_ident() not in threads
 
     play(run())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Session
+from artelier.chat.turn import lorebooks
 from artelier.chat.turn.main_call import STEP
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_loop import replay_turn
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
+from artelier.operations.lore import Lorebook, with_names
 from artelier.operations.lore.character_import import cast_character, cast_persona, keep_lorebook
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Deaths
@@ -361,6 +364,68 @@ CARD = {
         },
     },
 }
+
+
+@pytest.mark.parametrize(
+    ("content", "keys"),
+    [("<user>" * 30_000, ["x"]), ("c", [f"{n}" + "<user>" * 80 for n in range(256)])],
+    ids=["content", "keys"],
+)
+def test_a_book_that_names_make_too_long_brings_nothing_and_the_manifest_says_so(
+    tmp_path: Path, content: str, keys: list[str]
+) -> None:
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            await store(kernel, "books/long", *(entry(f"{n}", content, keys=keys) for n in range(3)))
+            await store(kernel, BOOK, entry("a", "{{user}} is here.", constant=True))
+            books = ["books/long", BOOK]
+            session = await Session.open(kernel, "c", model="m", user="U" * 200, lorebooks=books)
+            result = await session.generate("one")
+
+            assert result.status == "completed", result.failed
+            dropped = (await session.show(result.run_id))["dropped"]
+            assert ("lore books/long", "invalid_artifact") in [(one["tag"], one["why"]) for one in dropped]
+            assert await why(session, result.run_id) == [
+                "books/north@1 (entry a, constant, before the character)"
+            ]
+
+    play(scenario())
+
+
+def test_names_are_put_into_a_book_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def watched(book: Lorebook, **names: str) -> Lorebook:
+        threads.append(threading.get_ident())
+        return with_names(book, **names)
+
+    monkeypatch.setattr(lorebooks, "with_names", watched)
+
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            await store(kernel, BOOK, entry("a", "{{user}} is here.", constant=True))
+            session = await Session.open(kernel, "c", model="m", lorebooks=[BOOK])
+            await session.generate("one")
+
+            assert len(threads) == 1 and threading.get_ident() not in threads
+
+    play(scenario())
+
+
+def test_all_greetings_of_a_card_together_become_only_so_long(tmp_path: Path) -> None:
+    greetings = ["<user>" * 2_000] * 20
+    card = json.dumps({**CARD, "data": {**CARD["data"], "alternate_greetings": greetings}}).encode()
+
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            cast = await cast_character(kernel.for_tenant(), card, by="user:kim", user="K" * 200)
+
+            assert 1_000_000 < sum(map(len, cast.greetings)) < 2 * len(card) + 1_000_000
+            assert cast.warnings[-1].startswith("greetings: they would become too long")
+
+    play(scenario())
 
 
 @pytest.mark.parametrize(

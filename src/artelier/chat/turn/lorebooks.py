@@ -100,7 +100,7 @@ async def lore_of(
 
     Shapes: `messages` are `{content, name}`, newest last; keys are looked for in names too. `people` are
             `user` and `char`, each with a `name`.
-    A book that cannot be read brings nothing, and the manifest says so.
+    A book that cannot be read, or is too long with names, brings nothing, and the manifest says so.
     Errors: `StoreUnavailable`, `CorruptStore`; `RunEnded` in a replay of a run that never came so far.
     """
     refs = books_of(settings)
@@ -142,6 +142,7 @@ async def _activate(
     for number, ref in enumerate(refs):
         try:
             book, read = await read_book(desk, ref, by=job.principal or "operator")
+            book = await asyncio.to_thread(with_names, book, user=user, char=char)
         except (NotFound, AccessDenied, InvalidRequest) as error:
             books.append(ev.LoreBook(ref=ref[:200], missing=error.code))
             continue
@@ -149,7 +150,7 @@ async def _activate(
         id_ = read.rpartition("@")[0]
         active = await asyncio.to_thread(
             activate,
-            with_names(book, user=user, char=char),
+            book,
             texts,
             turn=max(1, turn),
             state=before.get(id_),

@@ -195,6 +195,14 @@ FIELDS = (
 """Of a character, in the order in which they stand in the prompt."""
 
 
+def card_chars(settings: Mapping[str, Any]) -> int:
+    """Return how long the texts are together in which the participants of a chat may have macros."""
+    char: Mapping[str, Any] = settings.get("char") or {}
+    given = (settings, settings.get("user"), char, char.get("depth_prompt"), settings.get("note"))
+    parts = [cast("dict[str, object]", one) for one in given if isinstance(one, dict)]
+    return sum(len(text) for part in parts for text in part.values() if isinstance(text, str))
+
+
 def macros_of(settings: Mapping[str, Any], job: TurnJob, *, run: str, now_us: int) -> Macros | None:
     """Return what macros become in a turn; None for a turn whose card is read without them."""
     if not job.card_rules:

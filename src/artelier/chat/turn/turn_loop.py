@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from artelier.chat.turn.main_call import (
     MainCall,
     Sink,
     afterword,
+    card_chars,
     holds_note,
     introduction,
     macros_of,
@@ -32,6 +34,7 @@ from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, 
 from artelier.chat.turn.turn_config import IMPERSONATE, FailedTurn, TurnEnd, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
+from artelier.content_thread import read_beside_loop
 from artelier.context import assemble
 from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
@@ -94,6 +97,8 @@ class TurnState:
     """The recorded reply of the main call."""
 
 
+ParamsT = ParamSpec("ParamsT")
+ReturnT = TypeVar("ReturnT")
 Watch = Callable[[Hooked, "TurnParts"], None]
 
 
@@ -133,7 +138,8 @@ class TurnParts:
         self.profile: OperationProfile | None = found.profile
         self.now_us = run.core.started_us
         self.macros = macros_of(found.settings, job, run=run.id, now_us=self.now_us)
-        self.people = people_of(found.settings, self.macros)
+        self.people: dict[str, dict[str, Any]] = {}
+        """Set by `begin`."""
         self.chronicle = Chronicle(run, job)
         self.chronicle.persona = name_said(found.settings, "user", is_group=bool(found.speaker))
         self.chronicle.speaker = name_said(found.settings, "char", is_group=bool(found.speaker))
@@ -162,6 +168,7 @@ class TurnParts:
         read = await run.receipt(ev.SessionRead, make, key="session")
         found = await with_speaker(run, job, await found_from(run, job, read))
         turn = cls(run, job, found, sink, desk)
+        turn.people = await turn._beside_loop(people_of, found.settings, turn.macros)
         await turn.chronicle.take_keys()
         # Every operation, skipped ones included, before anything runs.
         await turn._phase("planning", plan=turn._plan.to_planned())
@@ -276,6 +283,12 @@ class TurnParts:
 
     # The main call
 
+    async def _beside_loop(
+        self, fill: Callable[ParamsT, ReturnT], *args: ParamsT.args, **more: ParamsT.kwargs
+    ) -> ReturnT:
+        """Return what `fill` makes of the texts of the card: it fills in their macros."""
+        return await read_beside_loop(card_chars(self.found.settings), partial(fill, *args, **more))
+
     async def _assemble(self, state: TurnState) -> Prompt:
         await self._phase("main_llm")
         try:
@@ -305,17 +318,24 @@ class TurnParts:
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()
         items = await inclusions(self.run, rules, turned.state, shown, trigger=job.trigger, model=job.model)
         try:
-            base = introduction(
-                found.settings, self.people, self.profile, shown, ref=job.profile, macros=self.macros
+            base = await self._beside_loop(
+                introduction,
+                found.settings,
+                self.people,
+                self.profile,
+                shown,
+                ref=job.profile,
+                macros=self.macros,
             )
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None
         places = place_sections(lore.within(base), turned, items, profile=job.profile)
         with_note = holds_note(found.settings, self.people, job)
-        noted = notes_at_depth(found.settings, self.people, self.macros, without_own=with_note)
+        card = (found.settings, self.people, self.macros)
+        noted = await self._beside_loop(notes_at_depth, *card, without_own=with_note)
         lore = replace(lore, at_depth=(*noted, *lore.at_depth))
         places = lore.around(places, is_replaced=turned.replaced)
-        tail = afterword(found.settings, self.people, self.macros, with_note=with_note)
+        tail = await self._beside_loop(afterword, *card, with_note=with_note)
         if job.trigger == IMPERSONATE:
             asked = wording("impersonate-1").replace("{user}", self._user_name).strip()
             tail.append(Section(tag=IMPERSONATE, text=asked, sources=("impersonate-1",), pinned=True))

@@ -366,13 +366,14 @@ async def _in_lorebook(call: OperationCall[RagParams], ref: str, query: str) -> 
     artifact = await _artifact(call, ref)
     names = call.scope.names
     book = read_form(Lorebook, artifact.content)
-    book = with_names(book, user=_name_of(names["user"]), char=_name_of(names["char"]))
+    user, char = _name_of(names["user"]), _name_of(names["char"])
+    book = await asyncio.to_thread(with_names, book, user=user, char=char)
     texts = [f"{one['name']}: {one['content']}" for one in names["chat_history"]]
     if query and (not texts or not texts[-1].endswith(query)):
         texts.append(query)
     turn = max(1, int(names["chat"].get("turn") or 1))
-    active = activate(book, texts, turn=turn, seed=call.seed).entries
-    ordered = sorted(active, key=lambda one: (-one.entry.priority, -one.entry.order))
+    active = await asyncio.to_thread(activate, book, texts, turn=turn, seed=call.seed)
+    ordered = sorted(active.entries, key=lambda one: (-one.entry.priority, -one.entry.order))
     name = f"{artifact.id}@{artifact.version}"
     return [(Passage(text=one.entry.content, ref=f"{name}/{one.entry.id}"), 1.0) for one in ordered]
 

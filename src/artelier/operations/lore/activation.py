@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from artelier.errors import InvalidArtifact
 from artelier.operations.lore.entry_rules import (
     SEARCHED_CHARS_MAX,
     LoreScene,
@@ -26,7 +27,7 @@ from artelier.operations.lore.entry_rules import (
     is_pattern,
     needles,
 )
-from artelier.operations.lore.schemas import Lorebook, LorebookEntry, Role
+from artelier.operations.lore.schemas import LOREBOOK_CHARS_MAX, Lorebook, LorebookEntry, Role
 from artelier.tokens.estimate import estimate_tokens
 
 RECURSIONS_MAX = 8
@@ -106,6 +107,8 @@ def with_names(lorebook: Lorebook, *, user: str, char: str) -> Lorebook:
 
     In a pattern a name is plain text, whatever characters it has. The same book and names give the same
     object, while it is among the last few.
+    Errors: `InvalidArtifact` if names make it too long.
+    Cost:   O(n); a third of a second for the largest book, so call it beside the event loop.
     """
     return _with_names(_Same(lorebook), user, char)
 
@@ -127,26 +130,36 @@ class _Same:
 
 @lru_cache(maxsize=_BOOKS_KEPT)
 def _with_names(same: _Same, user: str, char: str) -> Lorebook:
-    def name_keys(entry: LorebookEntry, keys: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            substitute_names(key, user=_escape(user), char=_escape(char))
-            if entry.use_regex and is_pattern(key)
-            else substitute_names(key, user=user, char=char)
-            for key in keys
-        )
+    names = {"user": user, "char": char}
+    escaped = {"user": _escape(user), "char": _escape(char)}
+    left_chars = LOREBOOK_CHARS_MAX
+
+    def fill(text: str, of: Mapping[str, str] = names) -> str:
+        nonlocal left_chars
+        filled = substitute_names(text, **of)
+        left_chars -= len(filled) - len(text)
+        if left_chars < 0:  # before all of it is there: names can make 8 MB thirty times as long
+            raise InvalidArtifact("with the names of the chat in it this lorebook is too long")
+        return filled
+
+    def fill_keys(entry: LorebookEntry, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(fill(key, escaped if entry.use_regex and is_pattern(key) else names) for key in keys)
 
     entries = tuple(
         msgspec.structs.replace(
             entry,
-            content=substitute_names(entry.content, user=user, char=char),
-            keys=name_keys(entry, entry.keys),
-            secondary_keys=name_keys(entry, entry.secondary_keys),
+            content=fill(entry.content),
+            keys=fill_keys(entry, entry.keys),
+            secondary_keys=fill_keys(entry, entry.secondary_keys),
         )
         if any(_names(text) for text in (entry.content, *entry.keys, *entry.secondary_keys))
         else entry
         for entry in same.book.entries
     )
-    return msgspec.structs.replace(same.book, entries=entries)
+    try:
+        return msgspec.structs.replace(same.book, entries=entries)
+    except ValueError as error:
+        raise InvalidArtifact(f"with the names of the chat in it this is no lorebook: {error}") from None
 
 
 def _names(text: str) -> bool:

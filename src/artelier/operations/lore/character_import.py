@@ -88,13 +88,13 @@ async def cast_character(
     kept = await _store_file(desk, artifacts, place, content)
     ref = await _store_form(artifacts, place, "character", character, metadata=kept)
     now_us = desk.services.clock.now_us()
-    greetings = await run_in_content_thread(len(content), _greetings, character, user, now_us)
+    greetings, notes = await run_in_content_thread(len(content), _greetings, character, user, now_us)
     portrait = {"portrait": kept["file"]} if kept and content.startswith(SIGNATURE) else {}
     return ImportedCharacter(
         char={**_settings(character, ref), **portrait},
         greetings=greetings,
         refs=(ref, *refs),
-        warnings=_warnings(card),
+        warnings=(*_warnings(card), *notes),
     )
 
 
@@ -110,11 +110,14 @@ def _settings(character: Character, ref: str) -> dict[str, Any]:
     return {"name": character.called, **told, "ref": ref, **own}
 
 
-def _greetings(character: Character, user: str, now_us: int) -> tuple[str, ...]:
+def _greetings(character: Character, user: str, now_us: int) -> tuple[tuple[str, ...], list[str]]:
+    """Return the greetings with what macros become, and a warning if some stay as they are written."""
     texts = (character.first_message, *character.alternate_greetings)
     own = "\n".join(texts)
     macros = Macros(user=user, char=character.called, seed=own, chat_seed=own, now_us=now_us)
-    return tuple(macros.expand(text) for text in texts if text.strip())
+    greetings = tuple(macros.expand(text) for text in texts if text.strip())
+    notes = ["greetings: they would become too long, so some macros stay"] if macros.is_spent else []
+    return greetings, notes
 
 
 def _warnings(card: Card) -> tuple[str, ...]:

@@ -22,10 +22,15 @@ DICE_MAX = 100
 SIDES_MAX = 1_000_000
 VARIABLES_MAX = 1_000
 VALUE_CHARS_MAX = 10_000
+MADE_CHARS_MAX = 1_000_000
+"""What macros may make beyond the length of the texts themselves (a guess: no honest card comes near it)."""
+DRAW_CHARS = 64
+"""Of them that a draw counts for: it takes as long as copying thousands of characters."""
 
 _MARK = re.compile(r"\{\{|\}\}|<[ \t]{0,16}(char|bot|user)[ \t]{0,16}>", re.IGNORECASE | re.ASCII)
 _ROLL = re.compile(r"(?:(\d{0,3})d)?(\d{1,7})([+-]\d{1,7})?", re.ASCII | re.IGNORECASE)
-_TRIM = re.compile(r"[\r\n]*\x00trim\x00[\r\n]*")
+_TRIM = "\0trim\0"
+_LINE_ENDS = "\r\n"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,19 +46,28 @@ class Macros:
     now_us: int = 0
     """Units: microseconds since 1970. `{{time}}` and `{{date}}` are in UTC."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    unknown: set[str] = field(default_factory=set[str])
-    """Names of macros that stayed as they are written."""
     group: tuple[str, ...] | None = ()
     """Names of all characters of a chat with several; empty in any other. None leaves its macros alone."""
+    is_spent: bool = False
+    """Whether macros stayed as they are written because they would have made too much."""
+    _left_chars: int = MADE_CHARS_MAX
     _drawn: int = 0
+    _draw: Callable[[str], int] = field(init=False, repr=False, compare=False)
+    _draw_of_chat: Callable[[str], int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._draw, self._draw_of_chat = _draw_from(self.seed), _draw_from(self.chat_seed)
 
     def expand(self, text: str, *, original: str | None = None) -> str:
         """Fill in the macros of a text. `original`: what `{{original}}` stands for, if it may be used.
 
-        Cost: O(n).
+        All texts together become at most twice as long as they and their originals are, and `MADE_CHARS_MAX`
+        characters more. From where a text would make more, its macros stay as they are written.
+        Cost: O(n), also for what a macro makes inside of another, or adds to a variable.
         """
         if "{{" not in text and "<" not in text:
             return text
+        self._left_chars = max(0, self._left_chars) + len(text) + len(original or "")
         # Where in `out` each macro begins. Of more than these, the outermost are text: the cost stays linear.
         open_: deque[int] = deque(maxlen=DEPTH_MAX)
         out: list[str] = []
@@ -62,7 +76,8 @@ class Macros:
             out.append(text[at : mark.start()])
             at = mark.end()
             if mark[1] is not None:
-                out.append(self.user if mark[1].lower() == "user" else self.char)
+                name = self.user if mark[1].lower() == "user" else self.char
+                out.append(name if self.spend(len(name)) else mark[0])
             elif mark[0] == "{{":
                 open_.append(len(out))
                 out.append("{{")
@@ -74,33 +89,61 @@ class Macros:
             else:
                 out.append("}}")
         out.append(text[at:])
-        return _TRIM.sub("", "".join(out))
+        return _trim("".join(out))
 
     def _fill(self, inner: str, original: str | None) -> str:
         written = f"{{{{{inner}}}}}"
-        if len(inner) > NAME_CHARS_MAX:
+        if len(inner) > NAME_CHARS_MAX or not self.spend(0):
             return written
         name, rest = _split(inner)
-        if name == "original":
-            return written if original is None else original
         known = _KNOWN.get(name)
-        filled = None if known is None else known(self, rest)
-        if filled is None:
-            self.unknown.add(name[:60])
-            return written
-        return filled
+        filled = original if name == "original" else None if known is None else known(self, rest)
+        return written if filled is None or not self.spend(len(filled)) else filled
+
+    def spend(self, chars: int) -> bool:
+        """Count characters that a macro makes or looks through; False if they are too many."""
+        self._left_chars -= chars
+        self.is_spent |= self._left_chars < 0
+        return self._left_chars >= 0
 
     def draw(self, count: int, *, is_fixed: str = "") -> int:
         """Return a number below `count`. `is_fixed`: the text that draws the same in every turn."""
+        self.spend(DRAW_CHARS)
         if is_fixed:
-            told = f"{self.chat_seed}\0{is_fixed}"
-        else:
-            self._drawn += 1
-            told = f"{self.seed}\0{self._drawn}"
-        return int.from_bytes(sha256(told.encode("utf-8", "surrogatepass")).digest()[:8]) % count
+            return self._draw_of_chat(is_fixed) % count
+        self._drawn += 1
+        return self._draw(str(self._drawn)) % count
 
     def moment(self) -> datetime:
         return datetime.fromtimestamp(self.now_us / 1_000_000, UTC)
+
+
+def _draw_from(seed: str) -> Callable[[str], int]:
+    """Return a function that draws a number of 64 bits for each text.
+
+    Cost: O(seed) once. The seed of greetings is all of them, and a text can draw for each of its characters.
+    """
+    begun = sha256(f"{seed}\0".encode("utf-8", "surrogatepass"))
+
+    def draw(told: str) -> int:
+        one = begun.copy()
+        one.update(told.encode("utf-8", "surrogatepass"))
+        return int.from_bytes(one.digest()[:8])
+
+    return draw
+
+
+def _trim(text: str) -> str:
+    """Take out each mark of `{{trim}}`, with the line ends around it.
+
+    Cost: O(n). A pattern that begins with line ends tries them all again from each of them.
+    """
+    first, *rest = text.split(_TRIM)
+    if not rest:
+        return text
+    *between, last = rest
+    kept = (part.strip(_LINE_ENDS) for part in between)
+    return "".join((first.rstrip(_LINE_ENDS), *kept, last.lstrip(_LINE_ENDS)))
 
 
 def _split(inner: str) -> tuple[str, str]:
@@ -172,7 +215,9 @@ def _store(macros: Macros, rest: str, change: Callable[[str, str], str]) -> str 
     if len(parts) != 2 or (len(macros.variables) >= VARIABLES_MAX and parts[0] not in macros.variables):
         return None
     name = parts[0].strip()
-    macros.variables[name] = change(macros.variables.get(name, ""), parts[1])[:VALUE_CHARS_MAX]
+    before = macros.variables.get(name, "")
+    macros.spend(len(before))
+    macros.variables[name] = change(before, parts[1])[:VALUE_CHARS_MAX]
     return ""
 
 
@@ -212,7 +257,7 @@ _KNOWN: Mapping[str, Callable[[Macros, str], str | None]] = {
     "hidden_key": lambda macros, rest: "",
     "newline": _plain(lambda macros: "\n"),
     "noop": _plain(lambda macros: ""),
-    "trim": _plain(lambda macros: "\0trim\0"),
+    "trim": _plain(lambda macros: _TRIM),
     "random": _random,
     "pick": _pick,
     "roll": _roll,
