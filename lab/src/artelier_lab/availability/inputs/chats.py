@@ -62,8 +62,8 @@ def _saying(**said: Any) -> bytes:
 
 
 INPUTS = (
-    _played("newlines", lambda: "<" + "\n" * 900_000),
+    _played("newlines", lambda: "<" + "\n" * 500_000),
     _played("macros", lambda: AMPLIFIED),
-    _said("turn-31-mb", lambda: _saying(text="a\né" * (7 * MIB)), count=4),
+    _said("turn-31-mb", lambda: _saying(text="a\né" * (6 * MIB)), count=4),
     _said("attachment-31-mb", lambda: _saying(text="x", attachments=["a" * (31 * MIB)]), count=4),
 )
