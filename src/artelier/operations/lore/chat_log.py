@@ -337,11 +337,12 @@ def _limit_extensions(extensions: dict[str, Any], path: str, notes: FileProblems
     if not extensions:
         return extensions
     sizes = {name: len(msgspec.json.encode(value)) for name, value in extensions.items()}
-    kept = dict(extensions)
+    kept, left_bytes = dict(extensions), sum(sizes.values())
     for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
-        if sum(sizes[left] for left in kept) <= EXTRA_BYTES_MAX:
+        if left_bytes <= EXTRA_BYTES_MAX:
             break
         del kept[name]
+        left_bytes -= sizes[name]
         notes.warn(f"{path}{name[:60]}: {sizes[name]:,} bytes, left out")
     return kept
 
