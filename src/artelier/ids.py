@@ -40,8 +40,12 @@ _RUN_ID = re.compile(_NO_BLOB + r"[A-Za-z0-9._:/-]{1,512}")
 
 def _check(pattern: re.Pattern[str], value: object, what: str, expected: str) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise InvalidRequest(f"invalid {what}", expected=expected, got=repr(value)[:200])
+        raise InvalidRequest(f"invalid {what}", expected=expected, got=_shown(value))
     return value
+
+
+def _shown(value: object) -> str:
+    return repr(value[:200] if isinstance(value, str) else value)[:200]
 
 
 def check_tenant(value: object) -> TenantId:
@@ -61,7 +65,7 @@ def check_world(value: object) -> str:
     """Return the id of a world. Errors: `InvalidRequest` for what no world can be called."""
     if not isinstance(value, str) or not _SPACE.fullmatch(f"world:{value}"):
         expected = "1-128 characters of A-Z a-z 0-9 . _ : -"
-        raise InvalidRequest("invalid name of a world", expected=expected, got=repr(value)[:200])
+        raise InvalidRequest("invalid name of a world", expected=expected, got=_shown(value))
     return value
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import struct
+import time
 import zlib
 
 import pytest
@@ -60,6 +62,39 @@ def test_a_pdf_has_pages_and_a_text() -> None:
 def test_what_is_broken_is_refused_with_a_reason(content: bytes, why: str) -> None:
     with pytest.raises(BrokenMedium, match=why):
         asyncio.run(inspect_medium(content))
+
+
+def test_bytes_that_fill_a_jpeg_are_passed_over() -> None:
+    filled = jpeg()[:2] + b"\xff" * 200_000 + jpeg()[2:]
+
+    assert asyncio.run(inspect_medium(filled)).header.pixels == (640, 480)
+
+
+PIECES = {
+    "PNG": png()[:33] + (struct.pack(">I", 0) + b"abCd" + struct.pack(">I", zlib.crc32(b"abCd"))) * 1_600_000,
+    "JPEG": b"\xff\xd8\xff" + b"\x01\xff" * 9_000_000 + b"\xd9",
+    "WAV": b"RIFF\0\0\0\0WAVE" + b"abcd\0\0\0\0" * 2_400_000,
+}
+
+
+@pytest.mark.parametrize(("what", "content"), PIECES.items(), ids=PIECES)
+def test_pieces_of_a_few_bytes_are_looked_at_up_to_a_number(what: str, content: bytes) -> None:
+    with pytest.raises(BrokenMedium, match=f"this {what} is broken: it has more than 50,000 pieces"):
+        asyncio.run(inspect_medium(content))
+
+
+def test_bytes_that_only_fill_take_no_time() -> None:
+    began_s = time.process_time()
+    with pytest.raises(BrokenMedium, match="breaks off"):
+        asyncio.run(inspect_medium(b"\xff\xd8" + b"\xff" * 19_000_000 + b"\xff\xd9"))
+
+    assert time.process_time() - began_s < 0.7  # 1.5 where each was looked at
+
+
+def test_frames_of_a_sound_beyond_a_number_count_as_the_slowest() -> None:
+    content = (b"\xff\xf3\x14\0" + b"\0" * 20) * 300_000  # 8 kbit/s, which are 24 ms each
+
+    assert asyncio.run(inspect_medium(content)).header.seconds == 250_000 * 0.024 + 1 + 50_000 * 24 // 1_000
 
 
 def test_a_pdf_that_unfolds_without_end_is_refused() -> None:

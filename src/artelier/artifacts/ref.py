@@ -47,6 +47,8 @@ principal that some artifacts are, would be another artifact."""
 # 15 digits: every version fits in 64 bits, and no text can be a number without end.
 _VERSION = re.compile(r"[1-9][0-9]{0,14}")
 _PART = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+REF_CHARS_MAX = 5 + 128 + 1 + 15 + 1 + 128
+"""Of `main:`, an id, `@` and a version, `#` and a part."""
 
 
 class Ref(NamedTuple):

@@ -105,7 +105,8 @@ def timeout_s_of(params: Mapping[str, Any]) -> float:
     return float(next((params[name] for name in _TIMEOUTS if params.get(name) is not None), TIMEOUT_S))
 
 
-_FENCE = re.compile(r"\A\s*```[A-Za-z0-9_-]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_FENCE = "```"
+_FENCE_HEAD = re.compile(rf"{_FENCE}[A-Za-z0-9_-]*\s*")
 
 
 def parse_output(text: str) -> object:
@@ -115,12 +116,18 @@ def parse_output(text: str) -> object:
     value fits a schema is the caller's question; that None and JSON `null` look alike is harmless,
     as no structured output is `null`.
     """
-    fenced = _FENCE.match(text)
-    body = fenced.group(1) if fenced else text
     try:
-        return msgspec.json.decode(body.encode())
+        return msgspec.json.decode(_without_fence(text).encode())
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
+
+
+def _without_fence(text: str) -> str:
+    # One pattern for all of it tries each space of a reply as the last one.
+    head, _, body = text.strip().partition("\n")
+    if not body.endswith(_FENCE) or not _FENCE_HEAD.fullmatch(head):
+        return text
+    return body.removesuffix(_FENCE).strip()
 
 
 def parse_arguments(text: str) -> object:

@@ -21,6 +21,7 @@ from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
 from artelier.artifacts.content import encode_content
 from artelier.artifacts.media.inspection import check_attachments
+from artelier.artifacts.ref import REF_CHARS_MAX
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
@@ -29,7 +30,7 @@ from artelier.missions.definition import slug_of
 from artelier.ports.media import Medium
 from artelier.server.live_hub import Hub
 from artelier.server.openai_api.calls import inline_bytes
-from artelier.server.openai_api.requests import InlineMedium, parse_data_url
+from artelier.server.openai_api.requests import InlineMedium, parse_data_url, refuse
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
 from artelier.server.wire.base import AttachmentAsk
@@ -167,15 +168,25 @@ def artifacts_of(desk: Acting, actor: str, *, world: str | None = None) -> Artif
     return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts
 
 
-_ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+_ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]{0,30}:/", re.IGNORECASE)
 
 
 def medium_at(address: str, *, param: str) -> AttachmentAsk | InlineMedium:
     """Return what a text names: the medium of a data URL, or an artifact by its ref.
 
-    Errors: `InvalidRequest` for any other address: nothing is fetched here.
+    Errors: `InvalidRequest` for any other address, of which nothing is fetched here, and for what is too long
+    for a ref.
     """
-    return parse_data_url(address, param=param) if _ADDRESS.match(address) else AttachmentAsk(address)
+    if _ADDRESS.match(address):
+        return parse_data_url(address, param=param)
+    if len(address) > REF_CHARS_MAX:
+        raise refuse(
+            param,
+            "this is neither a data URL nor a ref",
+            expected=f"data:image/png;base64,..., or a ref of at most {REF_CHARS_MAX} characters",
+            got=address[:40],
+        )
+    return AttachmentAsk(address)
 
 
 async def attachments_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import msgspec
@@ -239,3 +240,41 @@ def test_pictures_beside_a_text_are_left_out() -> None:
 
     assert chat.turns[0].messages[0].variants[0].extensions == {"model": "m"}
     assert "line 2: image: 70,002 bytes, left out" in chat.warnings
+
+
+def test_a_line_of_many_fields_costs_as_much_as_it_is_long() -> None:
+    fields = {f"field {number}": "x" * 9 for number in range(30_000)}
+    data = lines(said("Ada", "Look.", **fields))
+
+    began_s = time.process_time()
+    [turn] = read_chat(data).turns
+
+    assert turn.reply is not None
+    assert sum(len(msgspec.json.encode(one)) for one in turn.reply.extensions.values()) <= 64 * 1024
+    assert time.process_time() - began_s < 2  # 24 where all that is left is added up for each
+
+
+def test_lines_together_have_so_many_items() -> None:
+    """Each alone is small: 32 MB of them took 800 MB of memory and eleven seconds."""
+    line = b'{"mes":"hi","extra":{"reasoning":"hm, so, so","a":[' + b"[]," * 19_999 + b"[]]}}\n"
+
+    [turn] = read_chat(line).turns
+
+    assert turn.messages[0].variants[0].extensions == {"reasoning": "hm, so, so"}
+    assert "line 1: a: 40,002 items, left out" in read_chat(line).warnings
+    with pytest.raises(InvalidImport, match="too many items; expected at most 1,500,000"):
+        read_chat(line * 80)
+    with pytest.raises(InvalidImport, match="too long; expected at most 100,000 wordings"):
+        read_chat((lines(said("Ada", "a", swipes=["a"] * 500)) + b"\n") * 201)
+
+
+def test_of_a_very_long_chat_what_a_model_thought_is_kept() -> None:
+    extra = {f"field {number}": number for number in range(14)} | {"reasoning": "Hm, well, yes."}
+    count = 7_000
+
+    chat = read_chat(lines(HEAD, *[said("Ada", "Hi.", extra=extra)] * count))
+
+    found = [turn.messages[0].variants[0].extensions for turn in chat.turns]
+    assert len(found) == count and chat.extensions["chat_metadata"] == HEAD["chat_metadata"]
+    assert found[0] == extra and found[-1] == {"reasoning": "Hm, well, yes."}
+    assert chat.warnings == ("of the fields beside the texts 100,000 are kept, and what a model thought",)

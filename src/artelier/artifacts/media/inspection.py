@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from weakref import WeakKeyDictionary
 
 from artelier.child import ChildPool, ChildStopped, HelperFailure, Question
@@ -40,6 +41,10 @@ SECONDS_MAX = 12 * 3600
 """Of a sound."""
 SLOWEST_BYTES_PER_S = 1_000
 """Of an MP3: 8 kbit/s is the lowest rate that there is. What is no frame counts as that."""
+PIECES_MAX = 50_000
+"""Of an image or a WAV that are looked at: 20 MB in pieces of 400 bytes (a guess: libpng writes 8,192)."""
+FRAMES_MAX = 250_000
+"""Of an MP3 that are looked at: 20 MB have more only near the lowest rate, as which the rest counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,10 @@ def read_header(content: bytes, media_type: str) -> MediaHeader:
     return header
 
 
+def _too_many(what: str) -> BrokenMedium:
+    return broken(what, f"it has more than {PIECES_MAX:,} pieces")
+
+
 # --------------------------------------------------------------------------- images
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -110,7 +119,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 def _png(content: bytes) -> MediaHeader:
     pixels: tuple[int, int] | None = None
     has_data, at = False, len(_PNG)
-    while True:
+    for _ in range(PIECES_MAX):
         (length,) = struct.unpack_from(">I", content, at)
         kind = content[at + 4 : at + 8]
         end = at + 8 + length
@@ -123,11 +132,11 @@ def _png(content: bytes) -> MediaHeader:
             pixels = struct.unpack_from(">II", content, at + 8)
         has_data = has_data or kind == b"IDAT"
         if kind == b"IEND":
-            break
+            if not has_data:
+                raise broken("PNG", "it holds no picture")
+            return MediaHeader(media_type="image/png", pixels=pixels)
         at = end + 4
-    if not has_data:
-        raise broken("PNG", "it holds no picture")
-    return MediaHeader(media_type="image/png", pixels=pixels)
+    raise _too_many("PNG")
 
 
 def _shown(kind: bytes) -> str:
@@ -138,18 +147,24 @@ _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Markers of a JPEG behind which its size stands."""
 _BARE = frozenset((0x01, *range(0xD0, 0xD9)))
 """Markers without a length."""
+_FILL_BYTES = 64 * 1024
+"""Before a marker of a JPEG may stand any number of `ff`: so many are looked at in one call."""
 
 
 def _jpeg(content: bytes) -> MediaHeader:
     if content.rfind(b"\xff\xd9") < 0:
         raise broken("JPEG", "it breaks off")
     at = 2
-    while True:
+    for _ in range(PIECES_MAX):
         if content[at] != 0xFF:
             raise broken("JPEG", "a piece of it has another length than it says")
         marker = content[at + 1]
-        if marker == 0xFF or marker in _BARE:
-            at += 1 if marker == 0xFF else 2
+        if marker == 0xFF:
+            fill = content[at : at + _FILL_BYTES]
+            at += len(fill) - len(fill.lstrip(b"\xff")) - 1
+            continue
+        if marker in _BARE:
+            at += 2
             continue
         (length,) = struct.unpack_from(">H", content, at + 2)
         if marker in _SIZES:
@@ -158,6 +173,7 @@ def _jpeg(content: bytes) -> MediaHeader:
         if marker == 0xDA or length < 2:
             raise broken("JPEG", "it does not say its size")
         at += 2 + length
+    raise _too_many("JPEG")
 
 
 def _gif(content: bytes) -> MediaHeader:
@@ -191,7 +207,7 @@ def _webp(content: bytes) -> MediaHeader:
 
 def _wav(content: bytes) -> MediaHeader:
     at, rate = 12, 0
-    while True:
+    for _ in range(PIECES_MAX):
         (length,) = struct.unpack_from("<I", content, at + 4)
         kind = content[at : at + 4]
         if kind == b"fmt ":
@@ -202,6 +218,7 @@ def _wav(content: bytes) -> MediaHeader:
             size = min(length, len(content) - at - 8)  # what is written while it is recorded says too much
             return MediaHeader(media_type="audio/wav", seconds=-(-size // rate))
         at += 8 + length + length % 2
+    raise _too_many("WAV")
 
 
 _BITRATES = {
@@ -234,7 +251,7 @@ def _mp3(content: bytes) -> MediaHeader:
         sizes = content[6:10]
         at = 10 + (sizes[0] << 21 | sizes[1] << 14 | sizes[2] << 7 | sizes[3])
     seconds, count = 0.0, 0
-    for length, lasting in _frames(content, at):
+    for length, lasting in islice(_frames(content, at), FRAMES_MAX):
         at, seconds, count = at + length, seconds + lasting, count + 1
     if not count:
         raise broken("MP3", "it holds no sound")

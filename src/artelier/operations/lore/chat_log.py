@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from artelier.artifacts.json_items import count_items
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidImport
 from artelier.operations.lore.schemas import NAME_CHARS_MAX, TEXT_CHARS_MAX
@@ -31,8 +32,19 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 LINE_BYTES_MAX = 4 * 1024 * 1024
 MESSAGES_MAX = 50_000
 VARIANTS_MAX = 500
+FILE_VARIANTS_MAX = 100_000
+"""Of all messages together: two for each, if there are as many as a chat may have."""
+ITEMS_MAX = 1_500_000
+"""Of all lines together: 50,000 messages of 20 fields, and the commas in their texts (a guess)."""
+LINE_ITEMS_MAX = 100_000
+"""Of one line: what it is made into is gone with the next (measured: 30 MB of memory)."""
 EXTRA_BYTES_MAX = 64 * 1024
 """Of what is kept beside one text; pictures in it are left out."""
+EXTRA_ITEMS_MAX = 1_000
+"""Of what is kept beside one text."""
+FILE_EXTRA_ITEMS_MAX = 100_000
+"""Of what is kept beside all texts, twelve fields of 8,000 wordings (measured: up to 30 MB of memory). A
+chat made of the file uses none of it but thoughts."""
 
 _SYSTEM_TYPES = ("narrator", "comment", "system")
 _PROGRAMS = ("System", "SillyTavern System", "")
@@ -116,14 +128,47 @@ class ImportedChat(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
+class _ChatProblems(FileProblems):
+    """The problems of a chat's file, and how much more it may hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items_left = ITEMS_MAX
+        self._variants_left = FILE_VARIANTS_MAX
+        self._extra_items_left = FILE_EXTRA_ITEMS_MAX
+
+    def take_items(self, count: int) -> None:
+        """Errors: `InvalidImport` if the lines together have too many."""
+        self._items_left -= count
+        if self._items_left < 0:
+            raise InvalidImport(
+                "the chat has too many items", expected=f"at most {ITEMS_MAX:,} elements and fields"
+            )
+
+    def take_variants(self, count: int) -> None:
+        """Errors: `InvalidImport` if the messages together have too many."""
+        self._variants_left -= count
+        if self._variants_left < 0:
+            raise InvalidImport("the chat is too long", expected=f"at most {FILE_VARIANTS_MAX:,} wordings")
+
+    def takes_extra_items(self, count: int) -> bool:
+        """Return False, with a warning, if the texts together have too many beside them."""
+        self._extra_items_left -= count
+        if self._extra_items_left < 0:
+            self.warn(
+                f"of the fields beside the texts {FILE_EXTRA_ITEMS_MAX:,} are kept, and what a model thought"
+            )
+        return self._extra_items_left >= 0
+
+
 def read_chat(source: Source) -> ImportedChat:
     """A chat from a JSONL file, or from its bytes. The first line may already be a message.
 
     A line that cannot be read is left out, and a warning names it.
-    Errors: `InvalidImport` if no line can be read; `NotFound`.
+    Errors: `InvalidImport` if no line can be read, or for more than a chat may hold; `NotFound`.
     """
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
-    notes = FileProblems()
+    notes = _ChatProblems()
     header: dict[str, Any] = {}
     messages: list[ChatLogMessage] = []
     dates: list[tuple[int, str]] = []
@@ -219,12 +264,13 @@ def _moment(text: str) -> datetime:
     raise ValueError("no date")
 
 
-def _object(line: bytes, number: int, notes: FileProblems) -> dict[str, Any] | None:
+def _object(line: bytes, number: int, notes: _ChatProblems) -> dict[str, Any] | None:
     if len(line) > LINE_BYTES_MAX:
         notes.warn(f"line {number}: left out: {len(line):,} bytes, expected at most {LINE_BYTES_MAX:,}")
         return None
+    notes.take_items(count_items(line))
     try:
-        value = read_json(line, what=f"line {number}")
+        value = read_json(line, what=f"line {number}", items_max=LINE_ITEMS_MAX)
     except InvalidImport as error:
         notes.warn(f"left out: {error}")
         return None
@@ -257,7 +303,7 @@ def _chat(header: dict[str, Any], messages: list[ChatLogMessage], notes: FilePro
     )
 
 
-def _message(fields: ForeignFields, notes: FileProblems) -> ChatLogMessage | None:
+def _message(fields: ForeignFields, notes: _ChatProblems) -> ChatLogMessage | None:
     path = fields.path
     if "mes" not in fields and "swipes" not in fields:
         notes.warn(f"{path}left out: expected `mes`")
@@ -284,12 +330,12 @@ def _message(fields: ForeignFields, notes: FileProblems) -> ChatLogMessage | Non
         variants=variants,
         selected=selected,
         hidden=is_hidden,
-        extensions=_limit_extensions(rest, path, notes),
+        extensions=_limit_extra(rest, path, notes),
     )
 
 
 def _variants(
-    fields: ForeignFields, extra: dict[str, Any], notes: FileProblems
+    fields: ForeignFields, extra: dict[str, Any], notes: _ChatProblems
 ) -> tuple[tuple[ChatLogVariant, ...], int] | None:
     """The wordings, and which one stands in the chat: that is `mes`, whatever the number says. None if they
     are no text."""
@@ -313,6 +359,7 @@ def _variants(
             f"{path}expected at most {VARIANTS_MAX} swipes of at most {TEXT_CHARS_MAX:,} characters"
         )
         return (ChatLogVariant(text=""),), 0
+    notes.take_variants(max(len(texts), 1))
     said = [as_dict(info) for info in as_list(infos)[: len(texts)]]
     said += [{}] * (len(texts) - len(said))
     if texts:
@@ -321,7 +368,7 @@ def _variants(
         ChatLogVariant(
             text=text,
             sent_at=_date(info.get("send_date")),
-            extensions=_limit_extensions(as_dict(info.get("extra")), path, notes),
+            extensions=_limit_extra(as_dict(info.get("extra")), path, notes),
         )
         for text, info in zip(texts, said, strict=True)
     )
@@ -332,18 +379,43 @@ def _date(value: object) -> str:
     return one_line(str(value))[:NAME_CHARS_MAX] if isinstance(value, str | int | float) else ""
 
 
-def _limit_extensions(extensions: dict[str, Any], path: str, notes: FileProblems) -> dict[str, Any]:
+_USED = "reasoning"
+"""What is kept of each wording that has it."""
+
+
+def _limit_extra(extra: dict[str, Any], path: str, notes: _ChatProblems) -> dict[str, Any]:
+    """Return what is kept beside a text of a message: of all texts together it is not much either."""
+    if not extra:
+        return extra
+    kept = _limit_extensions(extra, path, notes, items_max=EXTRA_ITEMS_MAX)
+    if notes.takes_extra_items(_items_of(kept)):
+        return kept
+    return {_USED: kept[_USED]} if isinstance(kept.get(_USED), str) else {}
+
+
+def _limit_extensions(
+    extensions: dict[str, Any], path: str, notes: FileProblems, *, items_max: int = LINE_ITEMS_MAX
+) -> dict[str, Any]:
     """Return what is kept beside a text; the largest fields are left out until it is small."""
-    if not extensions:
+    if _items_of(extensions) <= items_max and len(msgspec.json.encode(extensions)) <= EXTRA_BYTES_MAX:
         return extensions
     sizes = {name: len(msgspec.json.encode(value)) for name, value in extensions.items()}
-    kept = dict(extensions)
-    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
-        if sum(sizes[left] for left in kept) <= EXTRA_BYTES_MAX:
+    items = {name: _items_of({name: value}) for name, value in extensions.items()}
+    kept, left_bytes, left_items = dict(extensions), sum(sizes.values()), sum(items.values())
+    for name in sorted(sizes, key=lambda name: (items[name] > items_max, sizes[name]), reverse=True):
+        if left_bytes <= EXTRA_BYTES_MAX and left_items <= items_max:
             break
         del kept[name]
-        notes.warn(f"{path}{name[:60]}: {sizes[name]:,} bytes, left out")
+        left_bytes, left_items = left_bytes - sizes[name], left_items - items[name]
+        size = f"{items[name]:,} items" if items[name] > items_max else f"{sizes[name]:,} bytes"
+        notes.warn(f"{path}{name[:60]}: {size}, left out")
     return kept
+
+
+def _items_of(fields: dict[str, Any]) -> int:
+    """Return how many items some fields make; the commas of their texts are none."""
+    nested: list[object] = [value for value in fields.values() if isinstance(value, dict | list)]
+    return len(fields) + (count_items(msgspec.json.encode(nested)) if nested else 0)
 
 
 def _turns(messages: list[ChatLogMessage]) -> tuple[ChatLogTurn, ...]:

@@ -92,17 +92,17 @@ def _file_bytes(path: Path, limit_bytes: int) -> bytes:
         raise InvalidImport(f"the file cannot be read: {error}") from None
 
 
-def read_json(data: bytes, *, what: str) -> Any:
+def read_json(data: bytes, *, what: str, items_max: int = FILE_ITEMS_MAX) -> Any:
     """JSON as data; half a surrogate pair becomes U+FFFD.
 
     Errors: `InvalidImport` saying where it breaks, also for what is nested too deeply, a number too large or
     too many items.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if (count := count_items(data, most=FILE_ITEMS_MAX)) > FILE_ITEMS_MAX:
+    if (count := count_items(data, most=items_max)) > items_max:
         raise InvalidImport(
             f"{what} has too many items",
-            expected=f"at most {FILE_ITEMS_MAX:,} elements and fields",
+            expected=f"at most {items_max:,} elements and fields",
             got=f"{count:,}",
         )
     try:
