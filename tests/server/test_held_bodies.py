@@ -76,6 +76,7 @@ def test_bodies_that_become_objects_are_read_in_turn_and_files_beside_them() -> 
         bodies = HeldBodies(largest_bytes=100, own_bytes=0)
         first = await bodies.take("a", 200 // WORK, is_parsed=True)
         second = asyncio.ensure_future(bodies.take("a", 10, is_parsed=True))
+        await _settle()
         (await bodies.take("a", 100)).give_back()
         assert not second.done()
         first.shrink(200 // WORK - 10)

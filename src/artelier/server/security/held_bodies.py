@@ -157,15 +157,17 @@ class HeldBodies:
         lane = self._lanes.setdefault(user, _Lane(self._user_bytes, self._own_bytes))
         lane.bodies += 1
         body = HeldBody(self, user, lane)
-        work_bytes = min(WORK * size_bytes, self._user_bytes) if is_parsed else 0
-        is_free = lane.held.has(size_bytes) and lane.work.has(work_bytes) and self.room.has(size_bytes)
+        rooms = {lane.held: size_bytes}
+        if is_parsed:
+            rooms[lane.work] = min(WORK * size_bytes, self._user_bytes)
+        is_free = self.room.has(size_bytes) and all(room.has(size) for room, size in rooms.items())
         try:
             async with self.limited():
                 if lane.own.has(size_bytes) and not is_free:
                     await body.take(lane.own, size_bytes)
                 else:
-                    await body.take(lane.held, size_bytes)
-                    await body.take(lane.work, work_bytes)
+                    for room, room_bytes in rooms.items():
+                        await body.take(room, room_bytes)
         except BaseException:
             body.give_back()
             raise
