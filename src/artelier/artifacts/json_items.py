@@ -19,7 +19,7 @@ SLOW_ITEMS = 25
 """For each exponent of three digits and each 32 digits of a number (measured: up to 10 us, while 25 items
 take 2): `5e-324` is such a number, and one of 774 digits is 24 of them."""
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 18
 """Of large JSON that are looked at before other threads have a turn."""
 
 _SIGNS = bytes(

@@ -52,7 +52,7 @@ NOTED_AT_ONCE = 1_000
 """Placeholders of one event."""
 
 _MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
-_PIECE_BYTES = 1024 * 1024
+_PIECE_BYTES = 64 * 1024
 """Of content that is searched at once: no other thread runs meanwhile."""
 
 

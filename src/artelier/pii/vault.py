@@ -139,7 +139,7 @@ def placeholder(kind: str, digest: bytes, *, chars: int = CODE_CHARS) -> str:
     return f"<{kind}_{b32encode(digest).decode()[:chars]}>"
 
 
-PIECE_CHARS = 1024 * 1024
+PIECE_CHARS = 64 * 1024
 """Of a text that is searched at once: no other thread runs meanwhile."""
 
 
