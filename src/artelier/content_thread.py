@@ -25,7 +25,7 @@ BESIDE_BYTES = 64 * 1024
 """Larger content is read beside the event loop (guess: half a millisecond for usual content)."""
 
 content_owner: ContextVar[str] = ContextVar("content_owner", default="")
-"""Whose content is read: the user of a request. Users take turns, each by the size of what was read."""
+"""The user whose request brought the content. Users take turns, each by the size of what was read."""
 
 
 class _ContentThread:

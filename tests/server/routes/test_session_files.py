@@ -86,7 +86,7 @@ def test_a_chat_begins_with_a_lorebook_alone_or_in_a_card(tmp_path: Path) -> Non
         "enabled": True,
         "insertion_order": 1,
     }
-    own = {**CARD["data"], "character_book": {"entries": [entry], "extensions": {}}}  # type: ignore[dict-item]
+    own = {**CARD["data"], "character_book": {"entries": [entry], "extensions": {}}}
 
     async def run() -> None:
         async with serving(tmp_path, model=None) as served:

@@ -380,7 +380,7 @@ def _date(value: object) -> str:
 
 
 _USED = "reasoning"
-"""What is kept of each wording that has it."""
+"""The field that is kept of each wording that has it."""
 
 
 def _limit_extra(extra: dict[str, Any], path: str, notes: _ChatProblems) -> dict[str, Any]:

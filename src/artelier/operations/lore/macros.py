@@ -23,7 +23,7 @@ SIDES_MAX = 1_000_000
 VARIABLES_MAX = 1_000
 VALUE_CHARS_MAX = 10_000
 MADE_CHARS_MAX = 1_000_000
-"""What macros may make beyond the length of the texts themselves (a guess: no honest card comes near it)."""
+"""Of all that macros make beyond the length of the texts themselves (a guess: no honest card comes near)."""
 DRAW_CHARS = 64
 """Of them that a draw counts for: it takes as long as copying thousands of characters."""
 
@@ -49,7 +49,7 @@ class Macros:
     group: tuple[str, ...] | None = ()
     """Names of all characters of a chat with several; empty in any other. None leaves its macros alone."""
     is_spent: bool = False
-    """Whether macros stayed as they are written because they would have made too much."""
+    """True if macros stayed as they are written because they would have made too much."""
     _left_chars: int = MADE_CHARS_MAX
     _drawn: int = 0
     _draw: Callable[[str], int] = field(init=False, repr=False, compare=False)

@@ -24,11 +24,11 @@ WORK = 4
 """Times its size that a body takes of a user's second room while it becomes objects (measured: texts of
 31 MiB take up to 400 MB until they are stored)."""
 WORK_S = 10.0
-"""How long it keeps that room at most: then it is stored, and may wait for a model (a guess)."""
+"""The longest time for which it keeps that room: then it is stored, and may wait for a model (a guess)."""
 STEP_BYTES = 4 * MIB
 """Room among all is taken in such steps, as a body arrives: one that trickles keeps nobody out."""
 WAIT_S = 60.0
-"""How long a body may wait for its place (a guess: most answers of models are there sooner)."""
+"""The longest time for which a body waits for its place (a guess: most models answer sooner)."""
 
 
 class _Room:
