@@ -1,13 +1,36 @@
-"""Objects that are there for good: looks for garbage leave them out, since each look stops everybody."""
+"""Memory of a process that serves many: what is there for good, and what goes back to the system.
+
+Looks for garbage leave out the objects that are there for good, since each look stops everybody.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import sys
+from contextlib import suppress
 from functools import cache
 from weakref import WeakSet
 
 _HOLDERS: WeakSet[object] = WeakSet()
 """Those for whom objects are left out at this time."""
+
+
+LARGE_BYTES = 1024 * 1024
+"""From this size on, memory is the system's own again as soon as it is free."""
+_M_MMAP_THRESHOLD = -3  # of malloc.h
+
+
+@cache
+def give_large_back() -> None:
+    """Have the C library give large pieces of memory back at once; where it is not glibc, do nothing.
+
+    By itself it keeps ever larger pieces for later: after bodies of 30 MB a server with 20 MB of objects held
+    500 MB for good.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).mallopt(ctypes.c_int(_M_MMAP_THRESHOLD), ctypes.c_int(LARGE_BYTES))
 
 
 @cache

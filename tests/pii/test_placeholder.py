@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.pii.vault import (
+    PIECE_CHARS,
     count_placeholders,
     escape_lookalikes,
     placeholder,
@@ -58,6 +59,8 @@ def test_what_is_made_is_found_and_counted_by_kind() -> None:
 
     assert placeholders_in(f"{made} and {ONE}, {ONE}") == [made, ONE, ONE]
     assert count_placeholders(f"{made} and {ONE}, {ONE}") == {"NATIONAL_ID": 1, "EMAIL": 2}
+    large = f"{'< ' * PIECE_CHARS}{made} and {ONE}, {ONE}"
+    assert count_placeholders(large) == {"NATIONAL_ID": 1, "EMAIL": 2}
 
 
 @pytest.mark.parametrize("said", [ONE, r"<\EMAIL_7Q2FKX>"])

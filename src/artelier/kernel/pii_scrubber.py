@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import msgspec
 
 from artelier.artifacts.content import is_small
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest
 from artelier.kernel.export.writer import KINDS
 from artelier.kernel.prompt.manifest import (
@@ -66,6 +67,10 @@ def _may_hold_lookalikes(content: bytes) -> bool:
             return True
         at = end
     return False
+
+
+def _with_lookalikes(contents: Iterable[bytes]) -> list[bytes]:
+    return [one for one in contents if _may_hold_lookalikes(one)]
 
 
 KINDS["run"].add(PersonalReceived.KIND)
@@ -185,7 +190,7 @@ class Personal:
         if sum(map(len, new)) <= LARGE_BYTES:
             return
         with self._at_work():
-            escaped = await asyncio.to_thread(self._escape_many, new)
+            escaped = await self._escape_aside(new)
             if self._holds:
                 self._escaped |= escaped
             await self._scrubber.prepare_many([escaped[one] for one in new])
@@ -220,7 +225,9 @@ class Personal:
         with self._at_work():
             await self._scrubber.prepare_many(new)
             clean = [self._scrubber.text(one) for one in new]
-            counts = await asyncio.to_thread(lambda: {one: count_placeholders(one) for one in clean})
+            size_chars = sum(map(len, clean))
+            found = await run_in_content_thread(size_chars, lambda: [*map(count_placeholders, clean)])
+            counts = dict(zip(clean, found, strict=True))
             self._counts |= counts
             await self._receive_many([one for one in clean if counts[one]])
 
@@ -245,7 +252,7 @@ class Personal:
         if len(content) > LARGE_BYTES:
             with self._core.calls.flight(harmless=True):  # the run is at work until it knows what it was told
                 if foreign:
-                    content = (await asyncio.to_thread(self._escape_many, (content,)))[content]
+                    content = (await self._escape_aside((content,)))[content]
                     foreign = False
                 await self._scrubber.prepare(content)
         return self.clean(content, foreign=foreign)
@@ -259,12 +266,18 @@ class Personal:
         with self._core.calls.flight(harmless=False):
             yield
 
+    async def _escape_aside(self, contents: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return these contents without look-alikes, each by what it was."""
+        size_bytes = sum(map(len, contents))
+        maybe = await run_in_content_thread(size_bytes, _with_lookalikes, contents)
+        # This asks the store, which may be slow to answer: the content thread waits for nothing.
+        escaped = await asyncio.to_thread(self._escape_many, maybe) if maybe else {}
+        return {one: one for one in contents} | escaped
+
     def _escape_many(self, contents: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return these contents without look-alikes, each by what it was. Any thread may ask."""
-        maybe = [one for one in contents if _may_hold_lookalikes(one)]
         # The store is asked for many at once: they may name fifty thousand.
-        self._news(named for one in maybe for named in placeholders_in(one.decode(errors="replace")))
-        return {one: one for one in contents} | {one: self._escape(one) for one in maybe}
+        self._news(named for one in contents for named in placeholders_in(one.decode(errors="replace")))
+        return {one: self._escape(one) for one in contents}
 
     def _escape(self, content: bytes) -> bytes:
         news = frozenset(self._news(placeholders_in(content.decode(errors="replace"))))

@@ -8,6 +8,7 @@ detector finds gets into a blob.
 from __future__ import annotations
 
 import asyncio
+import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import aclosing, contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
 from artelier.log.contract import is_made
@@ -45,6 +47,8 @@ CONTENTS_MAX = 256
 LARGE_MAX = 64
 LARGE_BYTES_ALL = 32 * 1024 * 1024
 """Large contents that were prepared and not stored yet: so many, and together; the newest in any case."""
+LARGE_MEMORY = 2 * LARGE_BYTES_ALL
+"""Bytes of memory that they take, each with what became of it."""
 
 SLICE = 200
 """Values that are replaced before others get their turn."""
@@ -99,7 +103,7 @@ class Scrubber:
         self._tenant = tenant
         self._large: dict[bytes | str, bytes | str] = {}
         """Large texts that were searched, with what came of them; the oldest first."""
-        self._large_size = 0
+        self._large_bytes = 0
         self._holds = 0
         """While somebody makes a prompt, nothing that was searched is forgotten."""
         self._named: dict[bytes, list[str]] = {}
@@ -140,7 +144,7 @@ class Scrubber:
         self._memo_chars = 0
         self._contents.clear()
         self._large.clear()
-        self._large_size = 0
+        self._large_bytes = 0
         self._named.clear()
         self.vault.forget()
 
@@ -165,7 +169,7 @@ class Scrubber:
             self._memo_chars = 0
         if len(self._contents) > CONTENTS_MAX:
             self._contents.clear()
-        while len(self._large) > 2 and (len(self._large) > LARGE_MAX or self._large_size > LARGE_BYTES_ALL):
+        while len(self._large) > 2 and (len(self._large) > LARGE_MAX or self._large_bytes > LARGE_MEMORY):
             self._drop(next(iter(self._large)))
 
     def is_known(self, text: bytes | str) -> bool:
@@ -285,11 +289,11 @@ class Scrubber:
     async def _search_aside(self, one: bytes | str, search: PiiSearch) -> None:
         if isinstance(one, str):
             self._keep(one, await self._prepare(one, search))
-        elif (encoding := await asyncio.to_thread(_encoding_of, one)) is not None:
-            text = await asyncio.to_thread(one.decode, encoding)
+        elif (encoding := await run_in_content_thread(len(one), _encoding_of, one)) is not None:
+            text = await run_in_content_thread(len(one), one.decode, encoding)
             done = await self._prepare(text, search)
             whole = await asyncio.to_thread(self._refit, one, text, done, encoding)
-            named = await asyncio.to_thread(placeholders_in, done)
+            named = await run_in_content_thread(len(one), placeholders_in, done)
             self._named[whole] = await asyncio.to_thread(self.vault.waiting, named)
             self._keep(one, whole)
             self._keep(whole, whole)
@@ -298,14 +302,17 @@ class Scrubber:
             self._keep(one, one)
 
     def _keep(self, text: bytes | str, done: bytes | str) -> None:
-        if self._large.pop(text, None) is None:
-            self._large_size += len(text)
+        self._drop_result(text)
         self._large[text] = done
+        self._large_bytes += _memory_bytes(text, done)
         self._make_room()
 
+    def _drop_result(self, text: bytes | str) -> None:
+        if (done := self._large.pop(text, None)) is not None:
+            self._large_bytes -= _memory_bytes(text, done)
+
     def _drop(self, text: bytes | str) -> None:
-        if self._large.pop(text, None) is not None:
-            self._large_size -= len(text)
+        self._drop_result(text)
         if isinstance(text, bytes):
             self._named.pop(text, None)
 
@@ -412,6 +419,11 @@ class Scrubber:
             return self.vault.value_of(named) if may is None or may(named) else None
 
         return _texts(value, lambda text: restore_values(text, value_of))
+
+
+def _memory_bytes(text: bytes | str, done: bytes | str) -> int:
+    """Return what both take: a character of a text takes four bytes if one of them does."""
+    return sys.getsizeof(text) + (0 if done is text else sys.getsizeof(done))
 
 
 def _texts(value: object, change: Callable[[str], str]) -> object:

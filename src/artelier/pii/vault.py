@@ -157,16 +157,19 @@ def _pieces(text: str) -> Iterator[str]:
 
 def placeholders_in(text: str) -> list[str]:
     """Every placeholder of a text, as often as it stands there."""
-    if "<" not in text:
-        return []
-    return [found[0] for piece in _pieces(text) for found in PLACEHOLDER.finditer(piece)]
+    return [found[0] for found in _found_in(text)]
 
 
 def count_placeholders(text: str) -> Counter[str]:
     """Return how many placeholders of which kind a text has."""
+    return Counter(found[1] for found in _found_in(text))
+
+
+def _found_in(text: str) -> Iterator[re.Match[str]]:
     if "<" not in text:
-        return Counter()
-    return Counter(found[1] for found in PLACEHOLDER.finditer(text))
+        return
+    for piece in _pieces(text):
+        yield from PLACEHOLDER.finditer(piece)
 
 
 def escape_lookalikes(text: str, keep: Callable[[str], bool]) -> str:

@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from artelier.errors import InvalidConfig
-from artelier.garbage import leave_out, look_again
+from artelier.garbage import give_large_back, leave_out, look_again
 from artelier.server.security.connection_limits import (
     HEADERS_S,
     UNREAD_S,
@@ -119,6 +119,7 @@ class Server(uvicorn.Server):
         # Collections of garbage stop everybody: they leave out what is there for good, two hundred
         # thousand objects of code and routes, each time a tenth of a second.
         leave_out(self)
+        give_large_back()
         self._app.state.late.on_included = gc.freeze
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
