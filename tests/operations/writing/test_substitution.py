@@ -48,3 +48,13 @@ def test_one_pass_is_all_there_is(user: str, char: str, parts: list[str]) -> Non
 def test_long_hostile_text_takes_linear_time() -> None:
     for text in ("{{" * 300_000, "{{ " * 200_000, "<" * 600_000, "{{" + " " * 600_000):
         assert substitute_names(text, user="u", char="c") == text
+
+
+def test_names_make_a_text_twice_as_long_at_most_and_a_million_more() -> None:
+    written = "<user>" * 400_000
+
+    filled = substitute_names(written, user="u" * 200, char="c")
+
+    assert len(filled) <= 2 * len(written) + 1_000_000
+    assert filled.startswith("u" * 200)
+    assert filled.endswith("<user>")

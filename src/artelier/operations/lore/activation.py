@@ -27,6 +27,7 @@ from artelier.operations.lore.entry_rules import (
     is_pattern,
     needles,
 )
+from artelier.operations.lore.macros import MADE_CHARS_MAX
 from artelier.operations.lore.schemas import LOREBOOK_CHARS_MAX, Lorebook, LorebookEntry, Role
 from artelier.tokens.estimate import estimate_tokens
 
@@ -136,7 +137,7 @@ def _with_names(same: _Same, user: str, char: str) -> Lorebook:
 
     def fill(text: str, of: Mapping[str, str] = names) -> str:
         nonlocal left_chars
-        filled = substitute_names(text, **of)
+        filled = substitute_names(text, **of, made_max=LOREBOOK_CHARS_MAX)
         left_chars -= len(filled) - len(text)
         if left_chars < 0:  # before all of it is there: names can make 8 MB thirty times as long
             raise InvalidArtifact("with the names of the chat in it this lorebook is too long")
@@ -517,18 +518,23 @@ _NAMED = re.compile(
 )
 
 
-def substitute_names(text: str, *, user: str, char: str) -> str:
+def substitute_names(text: str, *, user: str, char: str, made_max: int = MADE_CHARS_MAX) -> str:
     """The text with the names in it.
 
     Shapes: `{{char}}`, `<BOT>` and `<CHAR>` become `char`, `{{user}}` and `<USER>` become `user`, in any
             case and with spaces. Every other macro stays as it is.
     A name is data: one that contains `{{user}}` or `{% raw %}` comes out unchanged.
+    All names are at most as long as the text, and `made_max` more; those behind stay as written.
     Cost:   O(n).
     """
     if "{{" not in text and "<" not in text:
         return text
+    left_chars = len(text) + made_max
 
     def name(match: re.Match[str]) -> str:
-        return user if (match[1] or match[2]).lower() == "user" else char
+        nonlocal left_chars
+        found = user if (match[1] or match[2]).lower() == "user" else char
+        left_chars -= len(found)
+        return found if left_chars >= 0 else match[0]
 
     return _NAMED.sub(name, text)
