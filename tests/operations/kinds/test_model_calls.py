@@ -1,4 +1,4 @@
-"""The models that an operation asks: fallbacks in turn, each with a bound."""
+"""The models that an operation asks: fallbacks in turn, each with a bound, and prompts that are cached."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from artelier.errors import ContextTooLong, ModelRefusedCall, ModelReplyBroken, 
 from artelier.kernel import events as kev
 from artelier.operations import events as ev
 from artelier.operations.profile.operation_profile import OperationProfile
-from artelier.ports.model import Usage
+from artelier.ports.model import Usage, is_tail
 from artelier.testing import ScriptedModel
+from artelier.testing.openai_server import OpenAIServer
+from artelier.testing.providers import StrictAnthropic
 from tests.kernel.stage import PRICE, events, play
 from tests.operations.kinds.stage import Bench, problems
 from tests.operations.rp import replayed
 
+FORM = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
 ASKED = {"prompt": "Mood of {{ text }}", "model": "a", "fallbacks": ["b"]}
 PATIENCE = Policy(backoff_s=0, attempts_max=2)
 
@@ -207,18 +210,19 @@ def test_a_model_that_failed_counts_towards_the_bound_if_it_is_billed(
         ("llm", {"fallbacks": ["a"]}, "fallbacks[0]: duplicate_model"),
         ("llm", {"fallbacks": ["b", "openai:a"]}, "fallbacks[1]: duplicate_model"),
         ("llm", {"model": None, "fallbacks": ["b", "b"]}, "fallbacks[1]: duplicate_model"),
+        ("llm", {"tail": "{% if %}"}, "tail: invalid_template"),
         ("llm", {"attempt_timeout_s": 61}, "attempt_timeout_s: bad_timeout"),
         ("guard", {"output_contract": ["x"], "template": "true", "prompt": None}, "fallbacks: bad_guard"),
     ],
 )
-def test_problems_of_fallbacks(kind: str, more: dict[str, Any], problem: str) -> None:
+def test_problems_of_fallbacks_and_tails(kind: str, more: dict[str, Any], problem: str) -> None:
     assert problem in problems(kind, {**ASKED, **more})
 
 
 def test_every_mistake_of_a_profile_is_named_with_its_place() -> None:
     from artelier.operations.profile.operation_profile import mistakes_in
 
-    params = {**ASKED, "fallbacks": ["b", *"bcdefgh"]}
+    params = {**ASKED, "fallbacks": ["b", *"bcdefgh"], "tail": "{{ art.secret.value }}"}
     hidden = {"type": "artifact.upsert", "tag": "secret", "usage": "internal"}
     operations = [
         {"operation_id": "mood", "kind": "llm", "order": 1, "params": params},
@@ -234,10 +238,64 @@ def test_every_mistake_of_a_profile_is_named_with_its_place() -> None:
     params["fallbacks"] = ["b", "openai:b"]
     found = mistakes_in({"profile_id": "p", "operations": operations})
     assert [(one["path"], one["code"]) for one in found] == [
-        ("operations[0].params.fallbacks[1]", "duplicate_model")
+        ("operations[0].params.fallbacks[1]", "duplicate_model"),
+        ("operations[0].params.tail", "usage_forbids_prompt"),
     ]
 
 
 def test_profiles_without_the_new_params_are_stored_as_they_were() -> None:
     params = {"prompt": "x", "model": "a"}
     assert profile_of(params).data()["operations"][0]["params"] == params
+
+
+# Caches
+
+
+def test_what_changes_from_call_to_call_stands_behind_the_prompt(tmp_path: Path) -> None:
+    model = ScriptedModel(["no json", '{"mood": "dark"}'])
+    asked = {"system": "Judge.", "prompt": "Which mood?", "tail": "{{ text }}", "output": "json"}
+
+    async def scenario() -> None:
+        with open_with(tmp_path, m=model) as kernel:
+            assert await Bench(kernel).value("llm", {**asked, "schema": FORM}) == {"mood": "dark"}
+
+    play(scenario())
+
+    first, repair = model.requests
+    question = first.messages[1]
+    assert question.text == "Which mood?\n\nI draw my sword!"
+    assert [is_tail(one) for one in question.content if not isinstance(one, str)] == [False, True]
+    assert repair.messages[:2] == first.messages and len(repair.messages) == 4
+
+
+def test_what_stands_before_the_tail_is_read_from_the_cache_of_the_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict = StrictAnthropic(["calm", "dark", "Hi.", "Ho."])
+    asked = {
+        "model": "anthropic:claude-sonnet-4-6",
+        "system": "You judge moods. " * 800,
+        "prompt": "Here are the moods that there are. " * 100,
+        "tail": "{{ text }}",
+    }
+
+    async def scenario(kernel: Kernel) -> None:
+        session = await Session.open(kernel, "c", model="m", profile=profile_of(asked))
+        for text in ("I sing.", "I weep."):
+            turn = await session.generate(text)
+            assert turn.operations == {"mood": "done"}
+            forecast = await kernel.for_tenant().cache_forecast(turn.run_id, "before_main_llm/mood/model")
+            assert forecast is not None and forecast.billed is not None
+
+    with OpenAIServer(strict) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url.removesuffix("/v1"))
+        with Kernel.open(tmp_path / "s.db", models={"m": ScriptedModel(["Hi.", "Ho."])}) as kernel:
+            asyncio.run(scenario(kernel))
+
+    assert strict.refusals == []
+    first, second = strict.bills
+    assert first.written_tokens > 4_000 and first.read_tokens == 0
+    assert (second.read_tokens, second.written_tokens) == (first.written_tokens, 0)
+    *_, marked, tail = strict.bodies[1]["messages"][-1]["content"]
+    assert "cache_control" in marked and tail["text"] == "I weep." and "cache_control" not in tail

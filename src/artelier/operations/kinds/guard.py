@@ -128,7 +128,7 @@ def _problems(params: GuardParams) -> Iterable[Problem]:
         yield Problem(
             path="template", code="bad_guard", message="a guard needs either a template or a prompt"
         )
-    for path in ("system", "fallbacks") if params.template is not None else ():
+    for path in ("system", "fallbacks", "tail") if params.template is not None else ():
         if getattr(params, path):
             yield Problem(path=path, code="bad_guard", message="a template asks no model")
     yield from mistakes({"template": params.template})

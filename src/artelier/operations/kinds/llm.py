@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from artelier.errors import InvalidRequest, ModelRefusedCall, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel.budget import CallSize, price_for, reserve
-from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.prompt.manifest import encode_json, with_tail
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.failures import FAILURES, MODELS_MAX, ask_in_turn
@@ -58,6 +58,9 @@ class AskingParams(Params):
     in time is followed only if `attempt_timeout_s` leaves time for it."""
     system: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
     """A template; without any text in it there is no system message."""
+    tail: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
+    """A template: what changes from call to call. It stands behind the prompt as a piece of its own, and what
+    is before it is marked for the provider's cache."""
     strict: bool = True
     """Whether a name without a value is an error of a template."""
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
@@ -193,12 +196,13 @@ def _messages(call: OperationCall[Any], prompt: str) -> list[ChatMessage]:
     def render(template: str | None) -> str:
         return render_template(template, names, strict=strict) if template else ""
 
-    asked = render(prompt)
-    if not asked.strip():
+    asked, tail = render(prompt), render(call.params.tail)
+    if not asked.strip() and not tail.strip():
         raise OperationFailed("empty_prompt", "the prompt of this operation has no text")
     system = render(call.params.system)
     said = [ChatMessage(role="system", content=system)] if system.strip() else []
-    return [*said, ChatMessage(role="user", content=asked)]
+    question = ChatMessage(role="user", content=asked)
+    return [*said, with_tail(question, tail) if tail.strip() else question]
 
 
 def _models(call: OperationCall[Any]) -> tuple[str, ...]:
@@ -442,7 +446,7 @@ def _problems(params: LlmParams) -> Iterable[Problem]:
 
 def prompts(params: AskingParams, prompt: str | None) -> Mapping[str, str]:
     """Return what a model is asked, by path."""
-    asked = {"system": params.system, "prompt": prompt}
+    asked = {"system": params.system, "prompt": prompt, "tail": params.tail}
     return {path: text for path, text in asked.items() if text}
 
 
