@@ -13,9 +13,10 @@ from pydantic import ConfigDict, Field
 
 from artelier.errors import InvalidRequest, ModelRefusedCall, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel.budget import CallSize, price_for, reserve
-from artelier.kernel.prompt.manifest import encode_json, with_tail
+from artelier.kernel.prompt.manifest import FixedPart, encode_json, with_tail
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.status import ModelResult
+from artelier.kernel.steps.call_media import prepare_media
 from artelier.kernel.steps.failures import FAILURES, MODELS_MAX, ask_in_turn
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.model_call import is_billed
@@ -34,8 +35,15 @@ from artelier.operations.kinds.contract import (
     parse_json,
     render_template,
 )
+from artelier.operations.kinds.question_media import (
+    QuestionMedia,
+    media_behind,
+    media_beside,
+    media_problems,
+    media_templates,
+)
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
-from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Usage
+from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Part, Usage
 from artelier.ports.model_params import check_params
 from artelier.tokens import cost_microusd
 from artelier.tokens.model_info import canonical_name
@@ -63,6 +71,8 @@ class AskingParams(Params):
     is before it is marked for the provider's cache."""
     strict: bool = True
     """Whether a name without a value is an error of a template."""
+    media: QuestionMedia = QuestionMedia()
+    """What a model is shown beside the words."""
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     top_k: int | None = Field(default=None, ge=0, le=1_000_000)
@@ -106,6 +116,7 @@ class AskingParams(Params):
 def asking_problems(params: AskingParams, *, prompt: str | None) -> Iterable[Problem]:
     yield from mistakes(prompts(params, prompt))
     yield from _model_problems(params)
+    yield from media_problems(params.media)
     try:
         check_params(params.samplers())
     except InvalidRequest as error:
@@ -167,8 +178,8 @@ async def ask(
     repair; those of templates and of model steps.
     """
     params: AskingParams = call.params
-    messages = _messages(call, prompt)
     await _check_models(call)
+    messages = await _messages(call, prompt)
     bills: list[_Bill] = []
     misfit, text = "", ""
     for attempt in range(params.retries + 1):
@@ -190,19 +201,24 @@ async def ask(
     )
 
 
-def _messages(call: OperationCall[Any], prompt: str) -> list[ChatMessage]:
-    names, strict = call.scope.for_prompt(), call.params.strict
+async def _messages(call: OperationCall[Any], prompt: str) -> list[ChatMessage]:
+    params: AskingParams = call.params
+    names, strict = call.scope.for_prompt(), params.strict
 
     def render(template: str | None) -> str:
         return render_template(template, names, strict=strict) if template else ""
 
-    asked, tail = render(prompt), render(call.params.tail)
+    asked, tail = render(prompt), render(params.tail)
     if not asked.strip() and not tail.strip():
         raise OperationFailed("empty_prompt", "the prompt of this operation has no text")
-    system = render(call.params.system)
+    system = render(params.system)
     said = [ChatMessage(role="system", content=system)] if system.strip() else []
-    question = ChatMessage(role="user", content=asked)
-    return [*said, with_tail(question, tail) if tail.strip() else question]
+    shown = await media_beside(call, params.media)
+    said.append(ChatMessage(role="user", content=(Part(text=asked), *shown) if shown else asked))
+    said += await media_behind(call, params.media, model=_models(call)[0], shown=shown)
+    if tail.strip():
+        said[-1] = with_tail(said[-1], tail)
+    return said
 
 
 def _models(call: OperationCall[Any]) -> tuple[str, ...]:
@@ -367,7 +383,7 @@ async def _check_cost(
         return
     samplers = params.samplers()
     bound: int = await call.run.step(
-        "cost", lambda: _upper_bound(call.run.core, asked, samplers=samplers, bills=bills), key=key
+        "cost", _upper_bound, call.run.core, asked, samplers, tuple(bills), key=key
     )
     allowed = int(params.max_cost_usd * MICRO)
     if bound > allowed:
@@ -380,8 +396,8 @@ async def _check_cost(
         )
 
 
-def _upper_bound(
-    core: RunCore, asked: Mapping[str, Any], *, samplers: Mapping[str, Any], bills: Sequence[_Bill]
+async def _upper_bound(
+    core: RunCore, asked: Mapping[str, Any], samplers: Mapping[str, Any], bills: Sequence[_Bill]
 ) -> int:
     """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves.
 
@@ -389,7 +405,7 @@ def _upper_bound(
     """
     tier = samplers.get("service_tier")
 
-    def reserved(model: str) -> int:
+    async def reserved(model: str) -> int:
         name, port = _port_of(core, model)
         price = price_for(core, name, port, tier=tier)
         if price is None:
@@ -403,18 +419,20 @@ def _upper_bound(
             output_schema=asked["output"],
             params={**samplers, "max_output_tokens": output_max},
         )
+        prompt = (FixedPart(tag="asked", messages=request.messages),)
+        media = await prepare_media(core, prompt, model=name, port=port, price=price, is_bounded=True)
         body = encode_json(request)
         extra_bytes = len(body) - len(body.decode())
-        size = CallSize.of(len(body), extra_bytes, output_max=output_max)
+        size = CallSize.of(len(body), extra_bytes, output_max=output_max, media=media.size)
         return reserve(core, price=price, size=size).amount
 
-    def billed(bill: _Bill) -> int:
+    async def billed(bill: _Bill) -> int:
         if bill.usage is None:
-            return reserved(bill.model)
+            return await reserved(bill.model)
         price = price_for(core, *_port_of(core, bill.model), tier=tier)
         return 0 if price is None else cost_microusd(price, bill.usage)
 
-    return reserved(asked["model"]) + sum(map(billed, bills))
+    return await reserved(asked["model"]) + sum([await billed(one) for one in bills])
 
 
 class LlmParams(AskingParams):
@@ -445,9 +463,9 @@ def _problems(params: LlmParams) -> Iterable[Problem]:
 
 
 def prompts(params: AskingParams, prompt: str | None) -> Mapping[str, str]:
-    """Return what a model is asked, by path."""
+    """Return what a model is asked and shown, by path."""
     asked = {"system": params.system, "prompt": prompt, "tail": params.tail}
-    return {path: text for path, text in asked.items() if text}
+    return {path: text for path, text in asked.items() if text} | dict(media_templates(params.media))
 
 
 def _templates(params: LlmParams) -> Mapping[str, str]:
