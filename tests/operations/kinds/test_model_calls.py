@@ -116,8 +116,9 @@ def test_the_model_of_the_chat_is_asked_once_if_it_is_a_fallback_too(tmp_path: P
     play(scenario())
 
 
-def test_a_guard_falls_back_and_repairs_what_its_fallback_says(tmp_path: Path) -> None:
-    first = ScriptedModel([ModelRefusedCall("no"), ModelRefusedCall("no")])
+def test_a_guard_falls_back_and_its_fallback_repairs_what_it_has_said(tmp_path: Path) -> None:
+    """Who has failed a moment ago is not asked again for the repair."""
+    first = ScriptedModel([ModelRefusedCall("no")])
     second = ScriptedModel(["no json", '{"angry": true}'])
 
     async def scenario() -> None:
@@ -149,7 +150,7 @@ def test_a_model_that_hangs_is_followed_by_another_within_the_time_of_the_operat
 
 def test_a_cut_answer_of_a_fallback_is_asked_for_once_more(tmp_path: Path) -> None:
     cut = ModelReply(text="Once", finish_reason="length", usage=Usage(input_tokens=9, output_tokens=16_384))
-    first = ScriptedModel([ModelRefusedCall("no")] * 2)
+    first = ScriptedModel([ModelRefusedCall("no")])
 
     async def scenario() -> None:
         with open_with(tmp_path, a=first, b=ScriptedModel([cut, "Once more."])) as kernel:

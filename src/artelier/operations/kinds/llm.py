@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple
@@ -161,12 +161,23 @@ class _Bill(NamedTuple):
     """None of one that failed, and may be billed as what was held for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What a model has said, and which one."""
+@dataclass(slots=True, kw_only=True)
+class _Asking:
+    """The state of one question: the models that are left for it, and what it has cost.
 
-    model: str
-    result: ModelResult | OutputInvalid
+    Whoever has answered is asked again first: those before it have failed a moment ago.
+    """
+
+    models: tuple[str, ...]
+    bills: list[_Bill] = field(default_factory=list[_Bill])
+
+    @property
+    def model(self) -> str:
+        """The model that is asked, or has answered."""
+        return self.models[0]
+
+    def begin(self, model: str) -> None:
+        self.models = self.models[self.models.index(model) :]
 
 
 async def ask(
@@ -178,21 +189,21 @@ async def ask(
     repair; those of templates and of model steps.
     """
     params: AskingParams = call.params
-    await _check_models(call)
-    messages = await _messages(call, prompt)
-    bills: list[_Bill] = []
+    asking = _Asking(models=_models(call))
+    await _check_models(call, asking.models)
+    messages = await _messages(call, prompt, model=asking.model)
     misfit, text = "", ""
     for attempt in range(params.retries + 1):
         key = "model" if attempt == 0 else f"model-{attempt + 1}"
-        said = await _ask_whole(call, key, messages, schema, bills)
-        reply, value, misfit = await _read_answer(said.result, schema, as_json=as_json)
-        cut = _cut_at(said.result)
+        said = await _ask_whole(call, asking, key, messages, schema)
+        reply, value, misfit = await _read_answer(said, schema, as_json=as_json)
+        cut = _cut_at(said)
         if not misfit:
             return Answer(value=value, cut_at_tokens=cut)
         if cut:
             misfit = f"it was cut at {cut} tokens; {misfit}"
         text = reply.text
-        bills.append(_Bill(said.model, reply.usage))
+        asking.bills.append(_Bill(asking.model, reply.usage))
         messages = [*messages, *_repair(text, misfit)]
     raise OperationFailed(
         "output_invalid",
@@ -201,7 +212,7 @@ async def ask(
     )
 
 
-async def _messages(call: OperationCall[Any], prompt: str) -> list[ChatMessage]:
+async def _messages(call: OperationCall[Any], prompt: str, *, model: str) -> list[ChatMessage]:
     params: AskingParams = call.params
     names, strict = call.scope.for_prompt(), params.strict
 
@@ -214,8 +225,9 @@ async def _messages(call: OperationCall[Any], prompt: str) -> list[ChatMessage]:
     system = render(params.system)
     said = [ChatMessage(role="system", content=system)] if system.strip() else []
     shown = await media_beside(call, params.media)
-    said.append(ChatMessage(role="user", content=(Part(text=asked), *shown) if shown else asked))
-    said += await media_behind(call, params.media, model=_models(call)[0], shown=shown)
+    words = (Part(text=asked),) if asked.strip() else ()
+    said.append(ChatMessage(role="user", content=(*words, *shown) if shown or not words else asked))
+    said += await media_behind(call, params.media, model=model, shown=shown)
     if tail.strip():
         said[-1] = with_tail(said[-1], tail)
     return said
@@ -234,11 +246,10 @@ def _port_of(core: RunCore, model: str) -> tuple[str, ModelPort]:
     return core.services.model(core.model_override or core.replacement_of(model))
 
 
-async def _check_models(call: OperationCall[Any]) -> None:
+async def _check_models(call: OperationCall[Any], models: Sequence[str]) -> None:
     """Say of a fallback that nobody can ask before any model is, as agents do; recorded, so that keys of
     another day change nothing. Errors: `UnknownModel`, `MissingKey`.
     """
-    models = _models(call)
     if len(models) == 1:
         return
 
@@ -251,11 +262,11 @@ async def _check_models(call: OperationCall[Any]) -> None:
 
 async def _ask_whole(
     call: OperationCall[Any],
+    asking: _Asking,
     key: str,
     messages: Sequence[ChatMessage],
     schema: dict[str, Any] | None,
-    bills: list[_Bill],
-) -> _Said:
+) -> ModelResult | OutputInvalid:
     """Return what a model says, and if it was cut where it may write more, what it says with more room."""
     params: AskingParams = call.params
     asked: dict[str, Any] = {
@@ -265,40 +276,41 @@ async def _ask_whole(
         "output_tokens_max": None if params.max_cost_usd is None else BOUNDED_OUTPUT_TOKENS,
         **params.samplers(),
     }
-    said = await _ask(call, key, asked, bills)
-    if (cut := _cut_at(said.result)) and await _may_write_more(call, key, said.model, cut):
+    said = await _ask(call, asking, key, asked)
+    if (cut := _cut_at(said)) and await _may_write_more(call, key, asking.model, cut):
         with suppress(ModelRefusedCall):  # its limit was assumed, and is that
-            return await _ask(call, f"{key}/more", {**asked, "after_cut": cut}, bills)
+            return await _ask(call, asking, f"{key}/more", {**asked, "after_cut": cut})
     return said
 
 
-async def _ask(call: OperationCall[Any], key: str, asked: Mapping[str, Any], bills: list[_Bill]) -> _Said:
-    """Ask one model after the other until one answers; those that fail join `bills`."""
-    model = ""
+async def _ask(
+    call: OperationCall[Any], asking: _Asking, key: str, asked: Mapping[str, Any]
+) -> ModelResult | OutputInvalid:
+    """Ask one model after the other until one answers; those that fail are billed."""
+    params: AskingParams = call.params
 
     async def ask_one(name: str, at: str | None) -> ModelResult:
-        nonlocal model
-        model = name
-        await _check_cost(call, f"{at}-cost", {**asked, "model": name}, bills)
+        asking.begin(name)
+        await _check_cost(call, f"{at}-cost", {**asked, "model": name}, asking.bills)
         try:
             return await call.run.step_model(key=at, model=name, **asked)
         except FAILURES as error:
             if is_billed(error):
-                bills.append(_Bill(name, None))
+                asking.bills.append(_Bill(name, None))
             raise
 
     try:
-        result = await ask_in_turn(_models(call), key, ask_one)
-        return _Said(model=model, result=result)
+        return await ask_in_turn(asking.models, key, ask_one)
     except ModelTimeout as error:
+        limit = "timeout_s" if params.attempt_timeout_s is None else "attempt_timeout_s"
         raise OperationFailed(  # in words of ours: people see them, whatever the prompt held
             "timeout",
             "the model gave no reply in time",
             expected=f"at most {asked['timeout_s']:g} s",
-            hint="Raise timeout_s if the model needs longer.",
+            hint=f"Raise {limit} if the model needs longer.",
         ) from error
     except OutputInvalid as error:
-        return _Said(model=model, result=error)
+        return error
 
 
 def _cut_at(said: ModelResult | OutputInvalid) -> int:
