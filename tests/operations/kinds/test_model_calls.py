@@ -92,17 +92,28 @@ def test_when_all_models_fail_the_operation_has_the_last_failure(tmp_path: Path)
     play(scenario())
 
 
-def test_a_fallback_that_nobody_knows_is_said_before_any_model_is_asked(tmp_path: Path) -> None:
-    model = ScriptedModel([])
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"fallbacks": ["b", "nobody:knows"]}, "unknown_model"),
+        ({"fallbacks": ["b", "forbidden"]}, "not_granted"),
+        ({"fallbacks": ["b", "priceless"], "max_cost_usd": 5}, "price_unknown"),
+    ],
+)
+def test_a_fallback_that_cannot_be_asked_is_said_before_any_model_is(
+    tmp_path: Path, more: dict[str, Any], code: str
+) -> None:
+    models = {name: ScriptedModel([]) for name in ("a", "b", "forbidden")}
+    models["priceless"] = ScriptedModel([], price=None)
 
     async def scenario() -> None:
-        with open_with(tmp_path, a=model) as kernel:
-            asked = {**ASKED, "fallbacks": ["nobody:knows"]}
-            assert await Bench(kernel).code("llm", asked) == "unknown_model"
+        policy = Policy(models=("openai:a", "openai:b", "openai:priceless", "nobody:*"))
+        with Kernel.open(tmp_path / "s.db", models=models, policy=policy, environ={}) as kernel:
+            assert await Bench(kernel).code("llm", {**ASKED, **more}) == code
 
     play(scenario())
 
-    assert not model.requests
+    assert not any(one.requests for one in models.values())
 
 
 def test_the_model_of_the_chat_is_asked_once_if_it_is_a_fallback_too(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from artelier.kernel.steps.call_media import prepare_media
 from artelier.kernel.steps.failures import FAILURES, MODELS_MAX, ask_in_turn
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.model_call import is_billed
+from artelier.kernel.steps.model_step import granted_model
 from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
 from artelier.operations.graph.artifact_inclusion import wording
@@ -43,7 +44,7 @@ from artelier.operations.kinds.question_media import (
     media_templates,
 )
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
-from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Part, Usage
+from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Part, Price, Usage
 from artelier.ports.model_params import check_params
 from artelier.tokens import cost_microusd
 from artelier.tokens.model_info import canonical_name
@@ -242,20 +243,32 @@ def _models(call: OperationCall[Any]) -> tuple[str, ...]:
 
 
 def _port_of(core: RunCore, model: str) -> tuple[str, ModelPort]:
-    """Return the model that is asked under this name in this run. Errors: `UnknownModel`, `MissingKey`."""
-    return core.services.model(core.model_override or core.replacement_of(model))
+    """Return the model that is asked under this name in this run. Errors: as of `granted_model`."""
+    return granted_model(core, core.model_override or core.replacement_of(model))
+
+
+def _price_of(core: RunCore, model: str, *, tier: str | None) -> Price:
+    """Errors: `PriceUnknown`; as of `_port_of`."""
+    name, port = _port_of(core, model)
+    price = price_for(core, name, port, tier=tier)
+    if price is None:
+        raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
+    return price
 
 
 async def _check_models(call: OperationCall[Any], models: Sequence[str]) -> None:
-    """Say of a fallback that nobody can ask before any model is, as agents do; recorded, so that keys of
-    another day change nothing. Errors: `UnknownModel`, `MissingKey`.
+    """Say of a fallback that may not be asked before any model is; recorded, so that keys and prices of
+    another day change nothing. Errors: as of `granted_model`; `PriceUnknown` where cost has a bound.
     """
+    params: AskingParams = call.params
     if len(models) == 1:
         return
 
     def check() -> None:
         for name in models:
             _port_of(call.run.core, name)
+            if params.max_cost_usd is not None:
+                _price_of(call.run.core, name, tier=params.service_tier)
 
     await call.run.step("models", check, key="models")
 
@@ -419,9 +432,7 @@ async def _upper_bound(
 
     async def reserved(model: str) -> int:
         name, port = _port_of(core, model)
-        price = price_for(core, name, port, tier=tier)
-        if price is None:
-            raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
+        price = _price_of(core, model, tier=tier)
         output_max = samplers.get("max_output_tokens")
         if output_max is None:
             output_max = min(core.services.window_of(name).max_output_tokens, BOUNDED_OUTPUT_TOKENS)
@@ -441,8 +452,7 @@ async def _upper_bound(
     async def billed(bill: _Bill) -> int:
         if bill.usage is None:
             return await reserved(bill.model)
-        price = price_for(core, *_port_of(core, bill.model), tier=tier)
-        return 0 if price is None else cost_microusd(price, bill.usage)
+        return cost_microusd(_price_of(core, bill.model, tier=tier), bill.usage)
 
     return await reserved(asked["model"]) + sum([await billed(one) for one in bills])
 
