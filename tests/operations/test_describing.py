@@ -62,7 +62,7 @@ def test_the_profiles_in_the_guide_are_valid() -> None:
     guide = (ROOT / "docs/guides/operations.md").read_text(encoding="utf-8")
     shown = [OperationProfile.parse(one.code) for one in blocks(guide) if one.language == "json"]
 
-    assert [one.profile_id for one in shown] == ["moods", "shop"]
+    assert [one.profile_id for one in shown] == ["moods", "shop", "judge"]
 
 
 def test_the_shop_of_the_guide_searches_and_keeps_a_feed(tmp_path: Path) -> None:

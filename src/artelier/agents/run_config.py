@@ -30,6 +30,7 @@ from artelier.kernel.queries.runs import totals
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScopes
 from artelier.log import BlobRef
+from artelier.ports.media import Medium, stored_media
 from artelier.ports.model import Delta, Usage
 from artelier.tokens import estimate_tokens
 
@@ -430,8 +431,10 @@ SAID_MAX = 50
 class Steps:
     """The operations of one run, step by step."""
 
-    def __init__(self, stepping: AgentTurnHooks) -> None:
+    def __init__(self, stepping: AgentTurnHooks, attachments: tuple[Medium, ...]) -> None:
+        """`attachments`: what the task came with."""
         self._stepping = stepping
+        self._attachments = attachments
         self._step: AgentStep | None = None
 
     async def before(self, number: int, conversation: Conversation, *, text: str) -> None:
@@ -439,7 +442,7 @@ class Steps:
         last = len(conversation)
         first = max(conversation.first, last - SAID_MAX + 1)
         said = conversation.messages(first, last) if last >= first else []
-        self._step = await self._stepping.before(number, said=said, text=text)
+        self._step = await self._stepping.before(number, said=said, text=text, attachments=self._attachments)
 
     def sections(self) -> list[Section]:
         """Return what artifacts and effects add to the prompt: all of it in the tail, where it does not break
@@ -476,7 +479,7 @@ def steps_of(run: Run, job: Job, desk: TenantScope, *, agent_id: str) -> Steps |
         name=agent_id,
         refused=TURNS,
     )
-    return Steps(stepping)
+    return Steps(stepping, stored_media(job.attachments))
 
 
 async def save_if_new(desk: TenantScope, profile: OperationProfile | str | None) -> str:

@@ -138,6 +138,11 @@ def medium_of(part: Part) -> Medium:
     return Medium(**fields)
 
 
+def stored_media(pieces: Iterable[object]) -> tuple[Medium, ...]:
+    """Return what stored media parts show, from their JSON. Errors: as of `medium_of`."""
+    return tuple(medium_of(msgspec.convert(one, Part)) for one in pieces)
+
+
 def has_media(message: ChatMessage) -> bool:
     """Return True if something of a message is no text. Cost: O(1) for one that is a single text."""
     return not isinstance(message.content, str) and any(part.type == MEDIA for part in message.content)

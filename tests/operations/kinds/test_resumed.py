@@ -10,7 +10,7 @@ import pytest
 
 from artelier import Kernel, ModelReply, ModelRequest, Run, ToolContext, tool
 from artelier.app import TenantKernel
-from artelier.errors import ToolFailed
+from artelier.errors import ModelRefusedCall, ToolFailed
 from artelier.operations.kinds import OperationFailed
 from artelier.ports.model import Usage
 from artelier.testing import ManualClock, ScriptedModel
@@ -35,6 +35,18 @@ OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "fight": ("guard", {"output_contract": ["is_combat"], "prompt": "Fight?", "retries": 0}),
+    "look": (
+        "llm",
+        {
+            "prompt": "Look",
+            "tail": "{{ text }}",
+            "media": {"artifacts": ["handbook"]},
+            "model": "down",
+            "fallbacks": ["m"],
+            "max_output_tokens": 100,
+            "max_cost_usd": 1,
+        },
+    ),
     "send": ("tool", {"name": "send", "arguments": {"text": "{{ user.name }}"}}),
     "dice": ("compute", {"code": "import random\ndef run(ctx):\n    return random.randint(1, 999)"}),
     "note": ("template", {"template": "{{ char.name }}"}),
@@ -50,7 +62,11 @@ class Mouth:
     def __call__(self, request: ModelRequest) -> ModelReply:
         said = [message.text for message in request.messages]
         asked = said[0]
-        self.world.done.append(f"asked {asked} {len(said)}")
+        self.world.done.append(f"asked {request.model} {asked} {len(said)}")
+        if request.model == "openai:down":
+            raise ModelRefusedCall("no quota")
+        if asked.startswith("Look"):
+            return ModelReply(text=asked, usage=Usage(input_tokens=9, output_tokens=5))
         text = '{"is_combat": true}'
         if asked != "Fight?":
             text = ['{"mood": 5}', "no json", '{"mood": "dark"}'][len(said) // 2]
@@ -93,7 +109,7 @@ async def _turn(run: Run, desk: TenantKernel | None) -> dict[str, Any]:
         except OperationFailed as error:
             return error.code
 
-    first = {name: await one(name) for name in ("lore", "send", "note", "dice")}
+    first = {name: await one(name) for name in ("lore", "look", "send", "note", "dice")}
     mood, fight = await asyncio.gather(one("mood"), one("fight"))
     return {**first, "mood": mood, "fight": fight}
 
@@ -134,7 +150,8 @@ def test_resume_after_every_kill_point_ends_the_same(tmp_path: Path) -> None:
         result, done, deaths = await live()
         assert result["mood"] == {"mood": "dark"}
         assert result["fight"] == {"is_combat": True}
-        assert len([deed for deed in done if deed.startswith("asked")]) == 4
+        assert "A sword is sharp." in result["look"] and result["look"].endswith("I draw my sword!")
+        assert len([deed for deed in done if deed.startswith("asked")]) == 6
         tried = 0
         for death in deaths:
             before = list(death.world.done)
@@ -179,7 +196,7 @@ def test_replay_asks_nobody(tmp_path: Path) -> None:
 async def _steps_alone(run: Run, desk: TenantKernel | None) -> dict[str, Any]:
     """The operations whose work is steps of their own; the others are recorded by who runs them."""
     found: dict[str, Any] = {}
-    for name in ("lore", "mood", "fight", "send"):
+    for name in ("lore", "look", "mood", "fight", "send"):
         kind, params = OPERATIONS[name]
         found[name] = (await operate(run, kind, params, desk=desk, op=name)).value
     return found

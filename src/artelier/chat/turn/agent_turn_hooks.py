@@ -25,6 +25,7 @@ from artelier.operations.graph.plan import OperationPlan, plan, update_marks
 from artelier.operations.graph.scope import Situation
 from artelier.operations.profile.definition import AFTER, BEFORE, Hook, SystemUpdate
 from artelier.operations.profile.operation_profile import OperationProfile
+from artelier.ports.media import Medium
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 
@@ -107,14 +108,15 @@ class AgentTurnHooks:
         said: Sequence[ChatMessage],
         text: str,
         trigger: str = "generate",
+        attachments: tuple[Medium, ...] = (),
         more: Mapping[str, Any] | None = None,
         now_us: int | None = None,
     ) -> AgentStep:
         """Run the operations before step `number`, and commit their effects.
 
-        `said`: the newest messages, oldest first. `text`: what the step is about. `more`: names in scope
-        besides those of every profile. `now_us`: the time of the step, by default the clock's; operations
-        see the run's start then.
+        `said`: the newest messages, oldest first. `text`: what the step is about. `attachments`: what its
+        task came with. `more`: names in scope besides those of every profile. `now_us`: the time of the step,
+        by default the clock's; operations see the run's start then.
         Errors: `StepFailed` if the barrier holds; `InclusionFailed`; `Conflict`; Flow.
         """
         prefix = f"{self._unit}{number}/"
@@ -141,6 +143,7 @@ class AgentTurnHooks:
             turn=number,
             trigger=trigger,
             text=text,
+            attachments=attachments,
             more=more or {},
             now_us=self.run.core.started_us if now_us is None else now_us,
         )

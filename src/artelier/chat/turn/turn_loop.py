@@ -69,6 +69,7 @@ from artelier.operations.graph.plan import OperationPlan, Slot, plan, update_mar
 from artelier.operations.graph.scope import Situation
 from artelier.operations.profile.definition import AFTER, BEFORE
 from artelier.operations.profile.operation_profile import OperationProfile
+from artelier.ports.media import stored_media
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 
@@ -233,6 +234,7 @@ class TurnParts:
             now_us=self.now_us,
             text=text,
             reply=reply,
+            attachments=stored_media(job.attachments),
         )
         return attribute(situation, found, self._user_name) if found.speaker else situation
 

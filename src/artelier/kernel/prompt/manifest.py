@@ -268,7 +268,8 @@ def _attach(message: ChatMessage, text: str) -> ChatMessage:
     return msgspec.structs.replace(message, content=joined)
 
 
-def _with_tail(message: ChatMessage, text: str) -> ChatMessage:
+def with_tail(message: ChatMessage, text: str) -> ChatMessage:
+    """Return a message with a piece at its end that no cache of a provider should end with."""
     content = message.content
     before = (Part(text=content),) if isinstance(content, str) else content
     # The blank line belongs to the tail, so that the text of the message reads as it always did.
@@ -315,7 +316,7 @@ def compose(
     if added := [*joined, *attached]:
         messages[-1] = _attach(messages[-1], "\n\n".join(added))
     if tail:
-        messages[-1] = _with_tail(messages[-1], "\n\n".join(tail))
+        messages[-1] = with_tail(messages[-1], "\n\n".join(tail))
     return ModelRequest(
         model=model, messages=tuple(messages), tools=tools, output_schema=output_schema, params=params
     )

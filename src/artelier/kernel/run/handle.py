@@ -175,15 +175,18 @@ class Run:
         )
         return ModelStream(self._core, call, key=key, branch=self._branch)
 
-    async def attach(self, content: bytes, *, key: str | None = None) -> Part:
+    async def attach(
+        self, content: bytes | Callable[[], Awaitable[bytes]], *, key: str | None = None
+    ) -> Part:
         """Store an image, a sound, a PDF or a text, once, and return the piece of a message that shows it.
 
         `{"role": "user", "content": [{"type": "text", "text": "What is this?"}, await run.attach(content)]}`.
+        A function reads the content; it is not called where it is recorded.
         Errors: `InvalidRequest` for what no model takes; `BrokenMedium` for what is not whole, or locked.
         """
 
         async def make(full: str) -> tuple[ev.StepCompleted, list[Blob]]:
-            facts = await inspect_medium(content)
+            facts = await inspect_medium(await content() if callable(content) else content)
             escape = self._core.services.escape_placeholders
             kept = await keep_medium(self.tenant_id, self._core.key, facts, escape=escape)
             ref, blobs = self._core.keep_json(msgspec.to_builtins(kept.medium.part))

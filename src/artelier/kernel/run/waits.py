@@ -19,8 +19,7 @@ from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork, ask_apart, scopes
 from artelier.kernel.run.status import Approval, RunStatus
 from artelier.kernel.steps.failures import BREAKING_OFF
-from artelier.ports.media import ATTACHMENTS, medium_of
-from artelier.ports.model import Part
+from artelier.ports.media import ATTACHMENTS, stored_media
 
 
 async def approve(
@@ -152,7 +151,7 @@ async def _approval_of(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: 
         by=by,
         at=at_us,
         note=content.get("note", ""),
-        media=tuple(medium_of(msgspec.convert(one, Part)) for one in content.get(ATTACHMENTS, ())),
+        media=stored_media(content.get(ATTACHMENTS, ())),
     )
 
 

@@ -192,10 +192,11 @@ async def prepare_media(
     port: ModelPort | None,
     price: Price | None,
     kept: Sequence[KeptMedium] = (),
+    is_bounded: bool = False,
 ) -> CallMedia:
     """Return the media of a call that is made now; none in a replay, which has no `port`.
 
-    `kept` are stored with the request itself.
+    `kept` are stored with the request itself. `is_bounded`: its caller limits what the call may cost.
     Errors: `MediaNotTaken` for what the model does not read; `NotGranted` without `media:send` where personal
     data is looked for; `PriceUnknown` for a bound that nobody knows, under a limit; `NotFound`, `Erased`.
     """
@@ -214,7 +215,7 @@ async def prepare_media(
             hint="Nothing was sent. PDFs whose text can be read go as text without it.",
         )
     bounds = [rules.bound(one) for one in sent]
-    if None in bounds and _is_bounded(core, model, price):
+    if None in bounds and (is_bounded or _is_bounded(core, model, price)):
         unknown = sent[bounds.index(None)]
         raise PriceUnknown(
             f"nobody says how many tokens {model} counts for {unknown.media_type} at most, so nothing can be"

@@ -288,7 +288,7 @@ async def _begin(core: RunCore, call: ModelCall) -> tuple[str, ModelPort]:
         check_seconds("timeout_s", call.timeout_s)
     await core.boundary()
     note_tools(core)
-    return _granted_model(core, call.model, call.port)
+    return granted_model(core, call.model, call.port)
 
 
 def _with_run_params(core: RunCore, call: ModelCall) -> ModelCall:
@@ -309,7 +309,7 @@ def _with_run_params(core: RunCore, call: ModelCall) -> ModelCall:
     )
 
 
-def _granted_model(core: RunCore, asked: str, own: ModelPort | None) -> tuple[str, ModelPort]:
+def granted_model(core: RunCore, asked: str, own: ModelPort | None = None) -> tuple[str, ModelPort]:
     """Canonical name and port of a model that may be called; `own` stands in for a registered one.
 
     Errors: `NotGranted`, before anybody looks for its key; `UnknownModel`, `MissingKey`.

@@ -13,8 +13,8 @@ from artelier.kernel import Run
 from artelier.kernel.run.services import Services
 from artelier.missions.definition import template
 from artelier.missions.task.evaluation import pattern_problem
-from artelier.ports.media import Medium, medium_of
-from artelier.ports.model import Part, ToolSchema
+from artelier.ports.media import Medium, stored_media
+from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def media(self) -> tuple[Medium, ...]:
         """The media that came with the goal."""
-        return tuple(medium_of(msgspec.convert(one, Part)) for one in self.attachments)
+        return stored_media(self.attachments)
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started`."""

@@ -36,8 +36,7 @@ from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.missions import events as ev
 from artelier.missions.definition import AgentContent, TaskContent, check_name, validate_form
 from artelier.missions.events import TaskEnded
-from artelier.ports.media import Medium, medium_of
-from artelier.ports.model import Part
+from artelier.ports.media import Medium, stored_media
 from artelier.tokens.model_info import PROMPT_TOKENS_MIN
 
 STUCK_AFTER = 2
@@ -411,7 +410,7 @@ class TaskJob:
     @property
     def media(self) -> tuple[Medium, ...]:
         """The media that came with the goal of its mission."""
-        return tuple(medium_of(msgspec.convert(one, Part)) for one in self.attachments)
+        return stored_media(self.attachments)
 
     @property
     def advises(self) -> bool:

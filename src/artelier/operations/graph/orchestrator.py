@@ -38,8 +38,7 @@ from artelier.operations.kinds import OperationKind, kind_named
 from artelier.operations.kinds.contract import OperationCall, OperationFailed, OperationResult, OperationScope
 from artelier.operations.profile.definition import ArtifactUpsert
 from artelier.operations.profile.operation_profile import OperationProfile
-from artelier.ports.media import Medium, medium_of
-from artelier.ports.model import Part
+from artelier.ports.media import Medium, stored_media
 
 GRACE_S = 0.25
 """How long an operation whose time is up may take to stop; then it goes on alone and commits nothing."""
@@ -126,6 +125,7 @@ class Hooked:
         self._in_ui = state.in_ui
         self._unseen = unseen(around.profile, state)
         self._now_us = situation.now_us
+        self._attachments = situation.attachments
         self._above = _ancestors(slots)
         self._made: dict[str, tuple[Art, dict[str, Any]] | None] = {}
         self._outcomes: Mapping[str, OperationOutcome] = {}
@@ -383,7 +383,14 @@ class Hooked:
             in_prompt = _with(in_prompt, {one.tag: one.in_prompt for one, _ in made})
             in_ui = _with(in_ui, {one.tag: one.in_ui for one, _ in made})
         names = {**self._names, "art": art, "rag": {**self._rag, **rag}, "deps": deps}
-        return OperationScope(names=names, in_prompt=in_prompt, in_ui=in_ui, unseen=self._unseen)
+        return OperationScope(
+            names=names,
+            in_prompt=in_prompt,
+            in_ui=in_ui,
+            unseen=self._unseen,
+            attachments=self._attachments,
+            shown={id_: _named_media(outcomes[id_]) for id_ in above if outcomes[id_].media},
+        )
 
     def _made_by(self, outcome: OperationOutcome) -> tuple[Art, dict[str, Any]] | None:
         """The artifact that an operation has written, and its names. It is the only writer of its tag."""
@@ -518,18 +525,24 @@ async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Op
         code=finished.code,
         value=value,
         wishes=wishes,
-        media=tuple(medium_of(msgspec.convert(one, Part)) for one in media),
+        media=stored_media(media),
     )
 
 
 def media_for_prompt(outcomes: Iterable[OperationOutcome]) -> list[tuple[str, Medium]]:
     """Return what tools have shown that a prompt shows: of operations that are done and add to it."""
     return [
-        (str(getattr(one.slot.operation.params, "name", one.slot.id)), medium)
+        named
         for one in outcomes
         if one.status == "done" and any(wish.effect.type.startswith("prompt.") for wish in one.wishes)
-        for medium in one.media
+        for named in _named_media(one)
     ]
+
+
+def _named_media(outcome: OperationOutcome) -> list[tuple[str, Medium]]:
+    """Return what a tool has shown, with the name that it was called by."""
+    name = str(getattr(outcome.slot.operation.params, "name", outcome.slot.id))
+    return [(name, medium) for medium in outcome.media]
 
 
 def passages_of(outcomes: Sequence[OperationOutcome]) -> dict[str, Any]:

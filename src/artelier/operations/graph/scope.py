@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from artelier.operations.profile.definition import ArtifactUpsert
+from artelier.ports.media import Medium
 from artelier.ports.model import ChatMessage
 
 
@@ -172,6 +173,8 @@ class Situation:
     """The main call's text, after it."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Names of where the agent lives; they take the place of no other."""
+    attachments: tuple[Medium, ...] = ()
+    """What the person's newest words came with."""
 
     @classmethod
     def of(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from artelier.artifacts import Artifact
 from artelier.artifacts.content import check_json
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.kernel import Run
@@ -50,6 +51,17 @@ class OperationScope:
     """Tags that people may see."""
     unseen: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Operations whose values `deps` and `rag` may not show, by reader (`prompt`, `ui`)."""
+    attachments: tuple[Medium, ...] = ()
+    """What the newest words came with."""
+    shown: Mapping[str, Sequence[tuple[str, Medium]]] = field(
+        default_factory=dict[str, Sequence[tuple[str, Medium]]]
+    )
+    """What tools have shown, each with the name for prompts, by operation that this one waits for."""
+
+    def shown_in_prompt(self, operation: str) -> Sequence[tuple[str, Medium]]:
+        """Return what an operation has shown; nothing of one whose value no prompt may show (I9)."""
+        is_hidden = operation in self.unseen.get("prompt", frozenset())
+        return () if is_hidden else self.shown.get(operation, ())
 
     def for_prompt(self) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt: without artifacts that no prompt may show (I9)."""
@@ -202,6 +214,14 @@ def paths_in(template: str) -> frozenset[tuple[str, ...]]:
     from artelier.operations.template_engine.template import Template
 
     return Template.parse(template).paths()
+
+
+async def read_artifact(call: OperationCall[Any], ref: str, *, price_max: int = 0) -> Artifact:
+    """Return an artifact as the operation's principal may read it.
+
+    Errors: `NotFound`, `AccessDenied`, also for one that costs more than agreed.
+    """
+    return await call.desk.as_principal(call.principal).artifacts.read(ref, price_max=price_max)
 
 
 def visible(call: OperationCall[Any]) -> Mapping[str, Any]:

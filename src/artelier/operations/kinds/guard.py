@@ -128,8 +128,9 @@ def _problems(params: GuardParams) -> Iterable[Problem]:
         yield Problem(
             path="template", code="bad_guard", message="a guard needs either a template or a prompt"
         )
-    if params.template is not None and params.system is not None:
-        yield Problem(path="system", code="bad_guard", message="a template asks no model")
+    for path in ("system", "fallbacks", "tail", "media") if params.template is not None else ():
+        if getattr(params, path) != GuardParams.model_fields[path].default:
+            yield Problem(path=path, code="bad_guard", message="a template asks no model")
     yield from mistakes({"template": params.template})
     yield from asking_problems(params, prompt=params.prompt)
 

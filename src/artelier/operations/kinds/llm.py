@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
 from artelier.errors import InvalidRequest, ModelRefusedCall, ModelTimeout, OutputInvalid, PriceUnknown
-from artelier.kernel import Run
 from artelier.kernel.budget import CallSize, price_for, reserve
-from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.prompt.manifest import FixedPart, encode_json, with_tail
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.status import ModelResult
+from artelier.kernel.steps.call_media import prepare_media
+from artelier.kernel.steps.failures import FAILURES, MODELS_MAX, ask_in_turn
 from artelier.kernel.steps.json_schema import check_schema
+from artelier.kernel.steps.model_call import is_billed
+from artelier.kernel.steps.model_step import granted_model
 from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
 from artelier.operations.graph.artifact_inclusion import wording
@@ -32,17 +36,25 @@ from artelier.operations.kinds.contract import (
     parse_json,
     render_template,
 )
+from artelier.operations.kinds.question_media import (
+    QuestionMedia,
+    media_behind,
+    media_beside,
+    media_problems,
+    media_templates,
+)
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
-from artelier.ports.model import ModelReply, ModelRequest, Usage, messages_from
+from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Part, Price, Usage
 from artelier.ports.model_params import check_params
 from artelier.tokens import cost_microusd
+from artelier.tokens.model_info import canonical_name
 
 RETRIES_MAX = 3
 REPLY_CHARS_MAX = 32_768
 """Of a reply that is shown to its model again, so that it can be put right."""
 
 Stop = Annotated[str, Field(min_length=1, max_length=200)]
-Message = dict[str, str]
+ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class AskingParams(Params):
@@ -50,10 +62,18 @@ class AskingParams(Params):
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
     """None: the chat's."""
+    fallbacks: tuple[ModelName, ...] = Field(default=(), max_length=MODELS_MAX - 1)
+    """Models that are asked in turn when `model` fails, each as a call of its own. One that gives no answer
+    in time is followed only if `attempt_timeout_s` leaves time for it."""
     system: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
     """A template; without any text in it there is no system message."""
+    tail: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
+    """A template: what changes from call to call. It stands behind the prompt as a piece of its own, and what
+    is before it is marked for the provider's cache."""
     strict: bool = True
     """Whether a name without a value is an error of a template."""
+    media: QuestionMedia = QuestionMedia()
+    """What a model is shown beside the words."""
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     top_k: int | None = Field(default=None, ge=0, le=1_000_000)
@@ -68,6 +88,8 @@ class AskingParams(Params):
     extra: dict[str, Any] | None = None
     """What only one provider knows, as its body has it."""
     max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    attempt_timeout_s: float | None = Field(default=None, gt=0, le=3_600, allow_inf_nan=False)
+    """How long one attempt of a model may take; None: all of `timeout_s`, which bounds the operation."""
     retries: int = Field(default=1, ge=0, le=RETRIES_MAX)
     """How often a model is told what does not fit and asked again."""
     max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)
@@ -93,11 +115,25 @@ class AskingParams(Params):
 
 
 def asking_problems(params: AskingParams, *, prompt: str | None) -> Iterable[Problem]:
-    yield from mistakes({"system": params.system, "prompt": prompt})
+    yield from mistakes(prompts(params, prompt))
+    yield from _model_problems(params)
+    yield from media_problems(params.media)
     try:
         check_params(params.samplers())
     except InvalidRequest as error:
         yield Problem(path="extra", code="bad_params", message=str(error))
+
+
+def _model_problems(params: AskingParams) -> Iterable[Problem]:
+    seen = {canonical_name(params.model)} if params.model is not None else set[str]()
+    for index, name in enumerate(params.fallbacks):
+        if canonical_name(name) in seen:
+            said = f"{name[:80]!r} would be asked already when it comes to this"
+            yield Problem(path=f"fallbacks[{index}]", code="duplicate_model", message=said)
+        seen.add(canonical_name(name))
+    if (params.attempt_timeout_s or 0) > params.timeout_s:
+        said = f"an attempt ends with its operation, after {params.timeout_s:g} s (`timeout_s`)"
+        yield Problem(path="attempt_timeout_s", code="bad_timeout", message=said)
 
 
 def schema_problems(schema: Mapping[str, Any] | None) -> Iterable[Problem]:
@@ -118,6 +154,33 @@ class Answer:
     """The limit that a text ends at; 0 for one that is whole."""
 
 
+class _Bill(NamedTuple):
+    """A call of this execution that money went to."""
+
+    model: str
+    usage: Usage | None
+    """None of one that failed, and may be billed as what was held for it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asking:
+    """The state of one question: the models that are left for it, and what it has cost.
+
+    Whoever has answered is asked again first: those before it have failed a moment ago.
+    """
+
+    models: tuple[str, ...]
+    bills: list[_Bill] = field(default_factory=list[_Bill])
+
+    @property
+    def model(self) -> str:
+        """The model that is asked, or has answered."""
+        return self.models[0]
+
+    def begin(self, model: str) -> None:
+        self.models = self.models[self.models.index(model) :]
+
+
 async def ask(
     call: OperationCall[Any], *, prompt: str, schema: dict[str, Any] | None = None, as_json: bool = False
 ) -> Answer:
@@ -127,21 +190,21 @@ async def ask(
     repair; those of templates and of model steps.
     """
     params: AskingParams = call.params
-    messages = _messages(call, prompt)
-    usages: list[Usage] = []
+    asking = _Asking(models=_models(call))
+    await _check_models(call, asking.models)
+    messages = await _messages(call, prompt, model=asking.model)
     misfit, text = "", ""
     for attempt in range(params.retries + 1):
         key = "model" if attempt == 0 else f"model-{attempt + 1}"
-        await _check_cost(call, key, messages, schema, usages)
-        result = await _ask_whole(call, key, messages, schema)
-        reply, value, misfit = await _read_answer(result, schema, as_json=as_json)
-        cut = _cut_at(result)
+        said = await _ask_whole(call, asking, key, messages, schema)
+        reply, value, misfit = await _read_answer(said, schema, as_json=as_json)
+        cut = _cut_at(said)
         if not misfit:
             return Answer(value=value, cut_at_tokens=cut)
         if cut:
             misfit = f"it was cut at {cut} tokens; {misfit}"
         text = reply.text
-        usages.append(reply.usage)
+        asking.bills.append(_Bill(asking.model, reply.usage))
         messages = [*messages, *_repair(text, misfit)]
     raise OperationFailed(
         "output_invalid",
@@ -150,45 +213,114 @@ async def ask(
     )
 
 
-def _messages(call: OperationCall[Any], prompt: str) -> list[Message]:
-    names, strict = call.scope.for_prompt(), call.params.strict
-    asked = render_template(prompt, names, strict=strict)
-    if not asked.strip():
+async def _messages(call: OperationCall[Any], prompt: str, *, model: str) -> list[ChatMessage]:
+    params: AskingParams = call.params
+    names, strict = call.scope.for_prompt(), params.strict
+
+    def render(template: str | None) -> str:
+        return render_template(template, names, strict=strict) if template else ""
+
+    asked, tail = render(prompt), render(params.tail)
+    if not asked.strip() and not tail.strip():
         raise OperationFailed("empty_prompt", "the prompt of this operation has no text")
-    system = render_template(call.params.system, names, strict=strict) if call.params.system else ""
-    said: list[Message] = [{"role": "system", "content": system}] if system.strip() else []
-    return [*said, {"role": "user", "content": asked}]
+    system = render(params.system)
+    said = [ChatMessage(role="system", content=system)] if system.strip() else []
+    shown = await media_beside(call, params.media)
+    words = (Part(text=asked),) if asked.strip() else ()
+    said.append(ChatMessage(role="user", content=(*words, *shown) if shown or not words else asked))
+    said += await media_behind(call, params.media, model=model, shown=shown)
+    if tail.strip():
+        said[-1] = with_tail(said[-1], tail)
+    return said
+
+
+def _models(call: OperationCall[Any]) -> tuple[str, ...]:
+    """Return the models to ask, in order; the chat's may be one of the fallbacks, and is asked once."""
+    params: AskingParams = call.params
+    first = params.model or call.model
+    others = (one for one in params.fallbacks if canonical_name(one) != canonical_name(first))
+    return (first, *others)
+
+
+def _port_of(core: RunCore, model: str) -> tuple[str, ModelPort]:
+    """Return the model that is asked under this name in this run. Errors: as of `granted_model`."""
+    return granted_model(core, core.model_override or core.replacement_of(model))
+
+
+def _price_of(core: RunCore, model: str, *, tier: str | None) -> Price:
+    """Errors: `PriceUnknown`; as of `_port_of`."""
+    name, port = _port_of(core, model)
+    price = price_for(core, name, port, tier=tier)
+    if price is None:
+        raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
+    return price
+
+
+async def _check_models(call: OperationCall[Any], models: Sequence[str]) -> None:
+    """Say of a fallback that may not be asked before any model is; recorded, so that keys and prices of
+    another day change nothing. Errors: as of `granted_model`; `PriceUnknown` where cost has a bound.
+    """
+    params: AskingParams = call.params
+    if len(models) == 1:
+        return
+
+    def check() -> None:
+        for name in models:
+            _port_of(call.run.core, name)
+            if params.max_cost_usd is not None:
+                _price_of(call.run.core, name, tier=params.service_tier)
+
+    await call.run.step("models", check, key="models")
 
 
 async def _ask_whole(
-    call: OperationCall[Any], key: str, messages: Sequence[Message], schema: dict[str, Any] | None
+    call: OperationCall[Any],
+    asking: _Asking,
+    key: str,
+    messages: Sequence[ChatMessage],
+    schema: dict[str, Any] | None,
 ) -> ModelResult | OutputInvalid:
     """Return what a model says, and if it was cut where it may write more, what it says with more room."""
     params: AskingParams = call.params
     asked: dict[str, Any] = {
-        "model": params.model or call.model,
         "messages": list(messages),
         "output": schema,
-        "timeout_s": params.timeout_s,
+        "timeout_s": params.attempt_timeout_s or params.timeout_s,
         "output_tokens_max": None if params.max_cost_usd is None else BOUNDED_OUTPUT_TOKENS,
         **params.samplers(),
     }
-    said = await _ask(call, key, asked)
-    if (cut := _cut_at(said)) and await _may_write_more(call, key, cut):
+    said = await _ask(call, asking, key, asked)
+    if (cut := _cut_at(said)) and await _may_write_more(call, key, asking.model, cut):
         with suppress(ModelRefusedCall):  # its limit was assumed, and is that
-            return await _ask(call, f"{key}/more", {**asked, "after_cut": cut})
+            return await _ask(call, asking, f"{key}/more", {**asked, "after_cut": cut})
     return said
 
 
-async def _ask(call: OperationCall[Any], key: str, asked: Mapping[str, Any]) -> ModelResult | OutputInvalid:
+async def _ask(
+    call: OperationCall[Any], asking: _Asking, key: str, asked: Mapping[str, Any]
+) -> ModelResult | OutputInvalid:
+    """Ask one model after the other until one answers; those that fail are billed."""
+    params: AskingParams = call.params
+
+    async def ask_one(name: str, at: str | None) -> ModelResult:
+        asking.begin(name)
+        await _check_cost(call, f"{at}-cost", {**asked, "model": name}, asking.bills)
+        try:
+            return await call.run.step_model(key=at, model=name, **asked)
+        except FAILURES as error:
+            if is_billed(error):
+                asking.bills.append(_Bill(name, None))
+            raise
+
     try:
-        return await call.run.step_model(key=key, **asked)
+        return await ask_in_turn(asking.models, key, ask_one)
     except ModelTimeout as error:
+        limit = "timeout_s" if params.attempt_timeout_s is None else "attempt_timeout_s"
         raise OperationFailed(  # in words of ours: people see them, whatever the prompt held
             "timeout",
             "the model gave no reply in time",
-            expected=f"at most {call.params.timeout_s:g} s",
-            hint="Raise timeout_s if the model needs longer.",
+            expected=f"at most {asked['timeout_s']:g} s",
+            hint=f"Raise {limit} if the model needs longer.",
         ) from error
     except OutputInvalid as error:
         return error
@@ -203,17 +335,17 @@ def _cut_at(said: ModelResult | OutputInvalid) -> int:
     return limit or reply.usage.output_tokens
 
 
-async def _may_write_more(call: OperationCall[Any], key: str, cut: int) -> bool:
+async def _may_write_more(call: OperationCall[Any], key: str, model: str, cut: int) -> bool:
     """Return True if what cut a reply was money's limit, or one that is assumed: neither the author's nor
     the model's own. Recorded, so that limits of another day change nothing.
     """
-    params, core = call.params, call.run.core
+    params: AskingParams = call.params
     if params.max_output_tokens is not None or params.max_cost_usd is not None:
         return False
 
     def decide() -> bool:
-        name, _ = core.services.model(core.model_override or core.replacement_of(params.model or call.model))
-        window = core.services.window_of(name)
+        core = call.run.core
+        window = core.services.window_of(_port_of(core, model)[0])
         return window.is_assumed or cut < window.max_output_tokens
 
     return await call.run.step("may_write_more", decide, key=f"{key}-cut")
@@ -251,12 +383,12 @@ async def _forgiven(reply: ModelReply, schema: Mapping[str, Any], misfit: str) -
     return reply, fit.output, "" if fit.misfit is None else misfit
 
 
-def _repair(text: str, misfit: str) -> list[Message]:
+def _repair(text: str, misfit: str) -> list[ChatMessage]:
     """The reply, and what is wrong with it: data of the model behind our own words."""
-    told: Message = {"role": "user", "content": f"{wording('repair-1')}\n\n{misfit[:1_000]}"}
+    told = ChatMessage(role="user", content=f"{wording('repair-1')}\n\n{misfit[:1_000]}")
     if not text.strip():
         return [told]
-    return [{"role": "assistant", "content": text[:REPLY_CHARS_MAX]}, told]
+    return [ChatMessage(role="assistant", content=text[:REPLY_CHARS_MAX]), told]
 
 
 # Cost
@@ -267,24 +399,16 @@ BOUNDED_OUTPUT_TOKENS = 4_096
 
 
 async def _check_cost(
-    call: OperationCall[Any],
-    key: str,
-    messages: Sequence[Message],
-    schema: dict[str, Any] | None,
-    usages: Sequence[Usage],
+    call: OperationCall[Any], key: str, asked: Mapping[str, Any], bills: Sequence[_Bill]
 ) -> None:
     """Refuse a call that could cost more than the operation may; recorded, so that prices of another day
     change nothing. Errors: `OperationFailed` with `max_cost`; `PriceUnknown`."""
     params: AskingParams = call.params
     if params.max_cost_usd is None:
         return
-    model, samplers = params.model or call.model, params.samplers()
+    samplers = params.samplers()
     bound: int = await call.run.step(
-        "cost",
-        lambda: _upper_bound(
-            call.run, model=model, messages=messages, schema=schema, samplers=samplers, usages=usages
-        ),
-        key=f"{key}-cost",
+        "cost", _upper_bound, call.run.core, asked, samplers, tuple(bills), key=key
     )
     allowed = int(params.max_cost_usd * MICRO)
     if bound > allowed:
@@ -297,35 +421,40 @@ async def _check_cost(
         )
 
 
-def _upper_bound(
-    run: Run,
-    *,
-    model: str,
-    messages: Sequence[Message],
-    schema: dict[str, Any] | None,
-    samplers: Mapping[str, Any],
-    usages: Sequence[Usage],
+async def _upper_bound(
+    core: RunCore, asked: Mapping[str, Any], samplers: Mapping[str, Any], bills: Sequence[_Bill]
 ) -> int:
-    """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves."""
-    core = run.core
-    name, port = core.services.model(core.model_override or core.replacement_of(model))
-    price = price_for(core, name, port, tier=samplers.get("service_tier"))
-    if price is None:
-        raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
-    output_max = samplers.get("max_output_tokens")
-    if output_max is None:
-        output_max = min(core.services.window_of(name).max_output_tokens, BOUNDED_OUTPUT_TOKENS)
-    request = ModelRequest(
-        model=name,
-        messages=messages_from(messages),
-        output_schema=schema,
-        params={**samplers, "max_output_tokens": output_max},
-    )
-    body = encode_json(request)
-    extra_bytes = len(body) - len(body.decode())
-    size = CallSize.of(len(body), extra_bytes, output_max=output_max)
-    reservation = reserve(core, price=price, size=size)
-    return reservation.amount + sum(cost_microusd(price, usage) for usage in usages)
+    """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves.
+
+    A model that failed counts as what is reserved for it: a question only grows from call to call.
+    """
+    tier = samplers.get("service_tier")
+
+    async def reserved(model: str) -> int:
+        name, port = _port_of(core, model)
+        price = _price_of(core, model, tier=tier)
+        output_max = samplers.get("max_output_tokens")
+        if output_max is None:
+            output_max = min(core.services.window_of(name).max_output_tokens, BOUNDED_OUTPUT_TOKENS)
+        request = ModelRequest(
+            model=name,
+            messages=tuple(asked["messages"]),
+            output_schema=asked["output"],
+            params={**samplers, "max_output_tokens": output_max},
+        )
+        prompt = (FixedPart(tag="asked", messages=request.messages),)
+        media = await prepare_media(core, prompt, model=name, port=port, price=price, is_bounded=True)
+        body = encode_json(request)
+        extra_bytes = len(body) - len(body.decode())
+        size = CallSize.of(len(body), extra_bytes, output_max=output_max, media=media.size)
+        return reserve(core, price=price, size=size).amount
+
+    async def billed(bill: _Bill) -> int:
+        if bill.usage is None:
+            return await reserved(bill.model)
+        return cost_microusd(_price_of(core, bill.model, tier=tier), bill.usage)
+
+    return await reserved(asked["model"]) + sum([await billed(one) for one in bills])
 
 
 class LlmParams(AskingParams):
@@ -356,9 +485,9 @@ def _problems(params: LlmParams) -> Iterable[Problem]:
 
 
 def prompts(params: AskingParams, prompt: str | None) -> Mapping[str, str]:
-    """Return what a model is asked, by path."""
-    asked = {"system": params.system, "prompt": prompt}
-    return {path: text for path, text in asked.items() if text}
+    """Return what a model is asked and shown, by path."""
+    asked = {"system": params.system, "prompt": prompt, "tail": params.tail}
+    return {path: text for path, text in asked.items() if text} | dict(media_templates(params.media))
 
 
 def _templates(params: LlmParams) -> Mapping[str, str]:

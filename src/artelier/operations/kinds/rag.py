@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from pydantic import Field
@@ -25,10 +25,11 @@ from artelier.operations.kinds.contract import (
     Problem,
     make_found,
     mistakes,
+    read_artifact,
     render_template,
     text_of,
 )
-from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Form, Params
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, ArtifactRef, Form, Params
 from artelier.operations.template_engine.values import Named
 from artelier.tokens import estimate_tokens
 
@@ -221,8 +222,6 @@ SEARCHER = Searcher()
 DOCUMENTS_MAX = 32
 LIMIT_MAX = 50
 
-ArtifactRef = Annotated[str, Field(min_length=1, max_length=300)]
-
 Scored = tuple[Passage, float]
 
 
@@ -339,9 +338,7 @@ async def _in_document(call: OperationCall[RagParams], ref: str) -> list[Passage
 
 
 async def _artifact(call: OperationCall[RagParams], ref: str) -> Artifact:
-    """Errors: `NotFound`, `AccessDenied`, also for one that costs more than agreed."""
-    artifacts = call.desk.as_principal(call.principal).artifacts
-    return await artifacts.read(ref, price_max=call.params.price_max)
+    return await read_artifact(call, ref, price_max=call.params.price_max)
 
 
 def _chat_passages(call: OperationCall[RagParams], query: str) -> list[Passage]:

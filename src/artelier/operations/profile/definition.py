@@ -41,6 +41,7 @@ ORDER_MAX = 1e12
 
 Text = Annotated[str, Field(max_length=TEMPLATE_CHARS_MAX)]
 """A template."""
+ArtifactRef = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class Form(BaseModel):

@@ -234,8 +234,9 @@ def _lines() -> Iterator[str]:
     yield from _section("ReplyBlock", forms.ReplyBlock, level=3)
     yield from ("## Kinds", "", *_paragraph(_KINDS))
     yield from _section("Params of every kind", forms.Params, level=3)
+    told: list[Model] = []
     for name in KINDS:
-        yield from _kind(name)
+        yield from _kind(name, told)
     yield from ("## Steps of a transform", "")
     for form, described in STEPS:
         yield from _section(f"`{_tag(form, 'op')}`", form, level=3, skip=("op",), described=described)
@@ -263,13 +264,16 @@ def effect_forms() -> tuple[Model, ...]:
     return get_args(union)
 
 
-def _kind(name: str) -> Iterator[str]:
+def _kind(name: str, told: list[Model]) -> Iterator[str]:
+    """Describe a kind and the forms of its own fields; each of these once, whatever kinds share it."""
     params: Model = kind_named(name).params
     yield from _section(f"Kind `{name}`", params, level=3, skip=tuple(forms.Params.model_fields))
     if errors := _errors(inspect.getmodule(params)):
         yield from _paragraph(f"Errors: {errors}")
     for form in _forms_below(params):
-        yield from _section(form.__name__, form, level=3)
+        if form not in told:
+            told.append(form)
+            yield from _section(form.__name__, form, level=3)
 
 
 def _errors(module: types.ModuleType | None) -> str:
