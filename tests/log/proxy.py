@@ -31,6 +31,8 @@ class Proxy:
         self.cut: str = ""
         """`before` or `after` the server has what comes next; empty for neither."""
         self.cuts = 0
+        self.turns = 0
+        """How often somebody has sent something after an answer: how often somebody has waited."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
         (self.folder / ".s.PGSQL.5432").chmod(0o777)
@@ -51,12 +53,18 @@ class Proxy:
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
         with client, server, suppress(OSError):
+            is_answered = False
             while True:
                 ready, _, _ = select.select([client, server], [], [])
-                if server in ready and not self._move(server, client):
-                    return
-                if client in ready and not self._ask(client, server):
-                    return
+                if server in ready:
+                    is_answered = True
+                    if not self._move(server, client):
+                        return
+                if client in ready:
+                    self.turns += is_answered
+                    is_answered = False
+                    if not self._ask(client, server):
+                        return
 
     def _move(self, source: socket.socket, target: socket.socket) -> bytes:
         data = source.recv(65536)
@@ -117,3 +125,21 @@ def check_commits_in_doubt(proxy: Proxy, *, through: str, direct: str, cut: str,
     assert proxy.cuts == count
     assert len(told) == (count if cut == "after" else 0)
     assert verify_place(direct, (TALLY,)).findings == []
+
+
+def count_waits(proxy: Proxy, *, through: str) -> int:
+    """Return how often a writer waits for an append: the least of twenty, since it looks around meanwhile.
+
+    There is no view, which may read.
+    """
+    waits: list[int] = []
+
+    async def append() -> None:
+        with closing(open_store(through, ())) as store:
+            for number in range(1, 22):
+                before = proxy.turns
+                await store.append(batch("run:a", number, expected=number - 1))
+                waits.append(proxy.turns - before)
+
+    asyncio.run(append())
+    return min(waits[1:])

@@ -28,7 +28,7 @@ from artelier.testing.conformance.view import TALLY, total
 from artelier.testing.store_conformance import StoreConformance
 from artelier_lab.pgbouncer import POOL_SIZE, PgBouncer, find_pgbouncer
 from artelier_lab.postgres_server import PostgresServer, shared_server
-from tests.log.proxy import Proxy, check_commits_in_doubt
+from tests.log.proxy import Proxy, check_commits_in_doubt, count_waits
 
 SALES = Path(__file__).parents[2] / "examples/data/sales"
 
@@ -165,6 +165,18 @@ def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
         check_commits_in_doubt(proxy, through=through, direct=direct, cut=cut, count=6)
     finally:
         for one in (proxy, pooler) if is_before_pooler else (pooler, proxy):
+            one.close()
+
+
+def test_a_writer_waits_for_a_pooler_twice(direct: str) -> None:
+    server = has_server()
+    pooler = start_pooler(server.folder)
+    proxy = Proxy(pooler.folder)
+    try:
+        through = direct.replace(str(server.folder), str(proxy.folder))
+        assert count_waits(proxy, through=through) == 2
+    finally:
+        for one in (proxy, pooler):
             one.close()
 
 

@@ -31,7 +31,7 @@ from artelier.log.places import label_of, open_store, verify_place
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_server import PostgresServer, shared_server
-from tests.log.proxy import Proxy, check_commits_in_doubt
+from tests.log.proxy import Proxy, check_commits_in_doubt, count_waits
 
 if TYPE_CHECKING:
     from artelier.log.postgres.store import ServerFacts
@@ -77,6 +77,12 @@ def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
 ) -> None:
     through = address.replace(str(server.folder), str(proxy.folder))
     check_commits_in_doubt(proxy, through=through, direct=address, cut=cut, count=10)
+
+
+def test_a_writer_waits_for_the_server_twice(server: PostgresServer, proxy: Proxy, address: str) -> None:
+    """For its turn, and at its commit."""
+    through = address.replace(str(server.folder), str(proxy.folder))
+    assert count_waits(proxy, through=through) == 2
 
 
 def test_a_store_goes_on_after_the_server_was_started_again(tmp_path: Path) -> None:

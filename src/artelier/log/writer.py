@@ -310,21 +310,8 @@ class Writer:
         try:
             self._check_place()
             self._begin()
-            hashes: list[tuple[bytes, bytes]] = []
-            if len(group) == 1 or not self._run_together(group, hashes):
-                for job in group:
-                    self._run_one(job, hashes, alone=len(group) == 1)
-            first = self._position - len(hashes)
-            if hashes:
-                self._root = commit_root(self._root, hashes)
-                events.add_commit(self._db, first + 1, self._position, self._root)
-                if self._position - self._listed >= LIST_EVERY:
-                    self._listed = list_positions(self._db, after=self._listed, upto=self._position)
-            if self._fault:
-                self._fault("commit.before")
-            self._check_place()  # as late as can be, so that little can happen in between
-            self._db.commit()
-            moved = bool(hashes)
+            written = self._write_together(group)
+            moved = self._write_apart(group) if written is None else written
             self.commits += 1
             self._durable = (self._position, self._root)
             if self._fault:
@@ -332,6 +319,56 @@ class Writer:
         except BaseException as error:  # a process boundary: every waiter learns of it
             self._abandon(group, error)
         self._announce(group, moved=moved)
+
+    def _write_together(self, group: list[_WriterJob]) -> bool | None:
+        """Apply all jobs and commit, as if none were refused, which is the rule. If one is, take all back.
+
+        Returns whether there were events; None if all was taken back. A server is waited for once, at the
+        commit: there it may refuse what it was sent before.
+        """
+        stood = self._position, self._root, self._listed
+        hashes: list[tuple[bytes, bytes]] = []
+        try:
+            for job in group:
+                self._run(job, hashes)
+        except Exception as error:
+            if self._is_failure(error):
+                raise
+        else:
+            try:
+                return self._end_transaction(hashes)
+            except Exception as error:
+                if self._db.batch_error(error) is None:
+                    raise
+        self._db.rollback()
+        self._position, self._root, self._listed = stood
+        self._forget(hashes, 0)
+        self._begin()
+        return None
+
+    def _write_apart(self, group: list[_WriterJob]) -> bool:
+        """Apply one job after the other and commit; of those that are refused, each alone is.
+
+        Returns whether there were events.
+        """
+        hashes: list[tuple[bytes, bytes]] = []
+        for job in group:
+            self._run_one(job, hashes)
+        return self._end_transaction(hashes)
+
+    def _end_transaction(self, hashes: list[tuple[bytes, bytes]]) -> bool:
+        """Commit with what the events of a transaction add to the log. Returns whether there are any."""
+        if hashes:
+            first = self._position - len(hashes)
+            self._root = commit_root(self._root, hashes)
+            events.add_commit(self._db, first + 1, self._position, self._root)
+            if self._position - self._listed >= LIST_EVERY:
+                self._listed = list_positions(self._db, after=self._listed, upto=self._position)
+        if self._fault:
+            self._fault("commit.before")
+        self._check_place()  # as late as can be, so that little can happen in between
+        self._db.commit()
+        return bool(hashes)
 
     def _begin(self) -> None:
         self._db.begin()
@@ -389,26 +426,6 @@ class Writer:
             except RuntimeError:
                 continue  # the loop was closed while its batch was written; nobody waits any more
 
-    def _run_together(self, group: list[_WriterJob], hashes: list[tuple[bytes, bytes]]) -> bool:
-        """Apply all jobs as if none were refused, which is the rule. If one is, take all of them back.
-
-        It saves a savepoint per job: a tenth of the statements of a group.
-        """
-        position = self._position
-        try:
-            for job in group:
-                self._run(job, hashes)
-            self._db.flush()
-        except Exception as error:
-            if self._is_failure(error):
-                raise
-            self._db.rollback()
-            self._position = position
-            self._forget(hashes, 0)
-            self._begin()
-            return False
-        return True
-
     def _is_failure(self, error: Exception) -> bool:
         """Return True if the disk, the file or the server failed, not a batch."""
         if isinstance(error, _UNFIT) or self._db.batch_error(error) is not None:
@@ -436,29 +453,22 @@ class Writer:
         self._leases.clear()
         self._heads.clear()
 
-    def _run_one(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]], *, alone: bool) -> None:
+    def _run_one(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
         """Apply one job; a refused one leaves no trace, neither in the tables nor in the caches."""
         db, position, count = self._db, self._position, len(hashes)
-        if not alone:
-            db.execute("SAVEPOINT job")
+        db.execute("SAVEPOINT job")
         try:
             self._run(job, hashes)
             db.flush()
-            if not alone:
-                db.execute("RELEASE SAVEPOINT job")
         except Exception as error:
             if self._is_failure(error):
                 raise
             job.error = self._batch_error(error)
             self._break_off(job)
-            if alone:
-                db.rollback()
-                db.begin()
-            else:
-                db.execute("ROLLBACK TO SAVEPOINT job")
-                db.execute("RELEASE SAVEPOINT job")
+            db.execute("ROLLBACK TO SAVEPOINT job")
             self._position = position
             self._forget(hashes, count)
+        db.execute("RELEASE SAVEPOINT job")
 
     def _break_off(self, job: _WriterJob) -> None:
         """Have what was queued behind a refused batch refused too, if it goes on from that."""

@@ -1,7 +1,7 @@
 """Connections to a database server, and the clear errors behind PostgreSQL's.
 
 Whoever writes sends statements without waiting for each (the protocol's pipeline): a group of batches waits
-where it reads, once before its commit, and once for that. No message holds an address's password.
+for its turn, where it reads, and at its commit. No message holds an address's password.
 
 Behind a pooler (PgBouncer) each transaction may meet another connection of the server. Nothing is left behind
 in one then: what is set is set for a transaction, and no statement is prepared by name.
