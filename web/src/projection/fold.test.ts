@@ -239,6 +239,23 @@ test("who leaves a membrane, and what is unshared, is gone from it", () => {
   expect(membrane?.shared.size).toBe(0);
 });
 
+test("a fork from behind the end of a task has that end", () => {
+  const history = churn();
+  const at = history.events.filter((one) => one.stream === "run:churn/figures").at(-1)?.seq ?? 0;
+  for (const [fork, seq] of [
+    ["early", 5],
+    ["late", at],
+  ] as const) {
+    history
+      .add(`run:${fork}`, "run.forked", { origin: "churn/figures", at: seq })
+      .add(`run:${fork}`, "run.completed");
+  }
+  const { tasks } = foldAll(history.events);
+
+  expect(tasks.get("early")).toMatchObject({ status: "failed", outputs: [] });
+  expect(tasks.get("late")).toMatchObject({ status: "done", outputs: ["churn/table@1"] });
+});
+
 test("a deleted artifact is in no membrane and marked", () => {
   const graph = foldAll(
     churn().add("artifact:churn/table", "artifact.deleted", { id: "churn/table" }).events,

@@ -43,7 +43,8 @@ function put(draft: Draft, id: string, fields: Partial<Task>): void {
   draft.put("tasks", id, { ...task, status: taskStatus(task.ended, draft.get("runs", id)?.status) });
 }
 
-const START: Mark = { seq: 0, iteration: 0, before: 0, ended: "", reason: "" };
+const NO_END = { ended: "", reason: "", blockedBy: "", outputs: [] } as const;
+const START: Mark = { seq: 0, iteration: 0, before: 0, ...NO_END };
 const GOES_ON: ReadonlySet<string> = new Set([
   "max_iterations",
   "stuck",
@@ -189,18 +190,15 @@ function judged(draft: Draft, event: WireEvent, id: string): void {
 }
 
 function ended(draft: Draft, event: WireEvent, id: string): void {
-  put(draft, id, {
+  const end = {
     ended: text(event, "status"),
     reason: text(event, "reason"),
     blockedBy: text(event, "by"),
     outputs: texts(event, "outputs"),
     iteration: integer(event, "iterations"),
-  });
-  mark(draft, event, id, {
-    iteration: integer(event, "iterations"),
-    ended: text(event, "status"),
-    reason: text(event, "reason"),
-  });
+  };
+  put(draft, id, end);
+  mark(draft, event, id, end);
   handOver(draft, id);
 }
 
@@ -284,7 +282,7 @@ function reopened(draft: Draft, event: WireEvent, id: string): void {
   const iterationsBefore = countsAnew(last) ? last.iteration : last.before;
   const iterationsMax = task.iterationsMax - task.iterationsBefore + iterationsBefore;
   put(draft, id, { ended: "", reason: "", blockedBy: "", iterationsBefore, iterationsMax });
-  mark(draft, event, id, { before: iterationsBefore, ended: "", reason: "" });
+  mark(draft, event, id, { before: iterationsBefore, ...NO_END });
   if (draft.get("agents", task.agent)?.task === id) draft.patch("agents", task.agent, { iterationsMax });
 }
 
@@ -299,7 +297,10 @@ function shared(one: Iteration, at: number): Iteration {
   };
 }
 
-/** A fork of a task's run is a task of its own, with the iterations of the history that it shares. */
+/**
+ * A fork of a task's run is a task of its own, with the iterations of the history that it shares, and the end in
+ * it: a fork from behind that says no other.
+ */
 function forked(draft: Draft, event: WireEvent, id: string): void {
   const origin = draft.get("tasks", text(event, "origin"));
   if (origin === undefined) return;
@@ -308,10 +309,10 @@ function forked(draft: Draft, event: WireEvent, id: string): void {
   put(draft, id, {
     ...origin,
     id,
-    ended: "",
-    reason: "",
-    blockedBy: "",
-    outputs: [],
+    ended: end.ended,
+    reason: end.reason,
+    blockedBy: end.blockedBy,
+    outputs: end.outputs,
     iteration,
     iterations: origin.iterations.filter((one) => one.n <= iteration).map((one) => shared(one, at)),
     iterationsBefore: before,

@@ -117,6 +117,8 @@ export interface Mark {
   /** What the loop itself said at its end, whatever people have said since. */
   readonly ended: string;
   readonly reason: string;
+  readonly blockedBy: string;
+  readonly outputs: readonly string[];
 }
 
 export interface Iteration {
