@@ -13,6 +13,7 @@ import pytest
 
 import artelier_lab.torture.real
 from artelier.errors import InvalidRequest
+from artelier_lab.pgbouncer import find_pgbouncer
 from artelier_lab.torture import PLANTS, run_torture, virtual
 from artelier_lab.torture.missions.simulation import try_mission
 from artelier_lab.torture.plants import planted
@@ -170,8 +171,11 @@ def test_a_store_that_cannot_be_tried_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_holds_every_promise_on_postgresql(tmp_path: Path) -> None:
-    report = run_torture([14], store="postgres", jobs=1, directory=tmp_path)
+@pytest.mark.parametrize("store", ["postgres", "pgbouncer"])
+def test_a_seed_holds_every_promise_on_postgresql(tmp_path: Path, store: str) -> None:
+    if store == "pgbouncer" and find_pgbouncer() is None:
+        pytest.skip("no pgbouncer here")
+    report = run_torture([14], store=store, jobs=1, directory=tmp_path)
 
     assert report["failures"] == []
     assert report["statuses"]["world passed"] == report["statuses"]["mission ended"] == 1

@@ -26,7 +26,9 @@ def find_pgbouncer() -> str | None:
 class PgBouncer:
     """A pooler on a socket in a folder of its own."""
 
-    def __init__(self, program: str, server_folder: Path, *, pool_mode: str = "transaction") -> None:
+    def __init__(
+        self, program: str, server_folder: Path, *, pool_mode: str = "transaction", pool_size: int = POOL_SIZE
+    ) -> None:
         """`server_folder`: where the server's socket is, or that of a proxy before it."""
         self.folder = Path(
             tempfile.mkdtemp(prefix="pgb-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -37,7 +39,7 @@ class PgBouncer:
         settings.write_text(
             f"[databases]\n* = host={server_folder} port=5432 user=artelier\n"
             f"[pgbouncer]\nlisten_addr =\nlisten_port = 5432\nunix_socket_dir = {self.folder}\n"
-            f"auth_type = any\npool_mode = {pool_mode}\ndefault_pool_size = {POOL_SIZE}\n"
+            f"auth_type = any\npool_mode = {pool_mode}\ndefault_pool_size = {pool_size}\n"
             "server_round_robin = 1\nserver_idle_timeout = 1\nserver_login_retry = 0.1\n"
             "max_client_conn = 200\n"
         )

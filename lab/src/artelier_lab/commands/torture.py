@@ -29,10 +29,7 @@ def torture(
     ] = None,
     real: Annotated[bool, typer.Option("--real", help="Real processes and real `kill -9`; slower.")] = False,
     store: Annotated[
-        str,
-        typer.Option(
-            "--store", metavar="ENGINE", help="`sqlite`, or `postgres` for servers started here; slower."
-        ),
+        str, typer.Option("--store", metavar="ENGINE", help="`sqlite`; `postgres` or `pgbouncer` (slower).")
     ] = "sqlite",
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", help="Processes: else one per CPU.", min=1)

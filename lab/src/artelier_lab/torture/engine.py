@@ -1,4 +1,5 @@
-"""The engine that a torture's databases are on: files of SQLite, or databases of a PostgreSQL that it starts.
+"""The engine that a torture's databases are on: files of SQLite, or databases of a PostgreSQL that it starts,
+behind a PgBouncer or not.
 
 The simulation names its databases by paths. An engine says where Artelier opens such a database, how a
 checker reads it, and what its misfortunes look like: a full disk, a lock that somebody else holds.
@@ -6,6 +7,7 @@ checker reads it, and what its misfortunes look like: a full disk, a lock that s
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import sqlite3
 from collections.abc import Generator, Sequence
@@ -30,6 +32,10 @@ class Reader(Protocol):
     """A connection that checkers read by."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any: ...
+
+
+POOL_SIZE = 8
+"""Connections of a pooler to the server: processes that were killed in a transaction may hold some."""
 
 
 class SqliteEngine:
@@ -98,7 +104,10 @@ class PostgresEngine:
         self._server = server
         self._addresses: dict[Path, str] = {}
 
-    def open(self, path: Path) -> str | Path:
+    def open(self, path: Path) -> str:
+        return self._address(path)
+
+    def _address(self, path: Path) -> str:
         if path not in self._addresses:
             options = "TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
             self._addresses[path] = self._server.make_database(options)
@@ -108,13 +117,13 @@ class PostgresEngine:
     def reading(self, path: Path) -> Generator[Reader]:
         from artelier.log.postgres.store import open_connection
 
-        with open_connection(str(self.open(path))) as db:
+        with open_connection(self._address(path)) as db:
             yield db
 
     def verify(self, path: Path, views: Sequence[View]) -> Report:
         from artelier.log.postgres.store import verify_database
 
-        return verify_database(str(self.open(path)), views)
+        return verify_database(self._address(path), views)
 
     def never_wait(self, db: Database) -> None:
         db.execute("SET lock_timeout = 1")
@@ -131,7 +140,7 @@ class PostgresEngine:
     def locked(self, path: Path) -> Generator[None]:
         from artelier.log.postgres.store import open_connection
 
-        with open_connection(str(self.open(path))) as rival:
+        with open_connection(self._address(path)) as rival:
             rival.execute("SET lock_timeout = 1")
             rival.begin()
             yield
@@ -154,6 +163,43 @@ class PostgresEngine:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class PgbouncerEngine(PostgresEngine):
+    """The same server behind a pooler: each transaction of a store may meet another connection."""
+
+    name = "pgbouncer"
+
+    def __init__(self) -> None:
+        """Errors: `InvalidRequest` without the server, or without the program `pgbouncer`."""
+        from artelier_lab.pgbouncer import PgBouncer, find_pgbouncer
+
+        super().__init__()
+        program = find_pgbouncer()
+        if program is None:
+            raise InvalidRequest("there is no PgBouncer to try", hint="apt-get install pgbouncer")
+        self._pooler = PgBouncer(program, self._server.folder, pool_size=POOL_SIZE)
+        atexit.register(self._pooler.close)
+
+    def open(self, path: Path) -> str:
+        return self._pooler.address(self._server, self._address(path))
+
+    def never_wait(self, db: Database) -> None:
+        from artelier.log.postgres.connection import PostgresDatabase
+
+        assert isinstance(db, PostgresDatabase)
+        open_transaction = db.open_transaction
+
+        def open_without_wait(how: str = "BEGIN") -> None:
+            open_transaction(how)
+            db.db.execute(b"SET LOCAL lock_timeout = 1")  # a connection keeps nothing here
+
+        db.open_transaction = open_without_wait
+
+    def remove(self, folder: Path) -> None:
+        self._pooler.stop()  # a database that has connections cannot be dropped
+        super().remove(folder)
+        self._pooler.start()
+
+
 class _NoListener:
     """Is told of nothing: the simulation tells processes of each other's commits."""
 
@@ -164,7 +210,7 @@ class _NoListener:
 
 Engine = SqliteEngine | PostgresEngine
 
-ENGINES = {"sqlite": SqliteEngine, "postgres": PostgresEngine}
+ENGINES = {"sqlite": SqliteEngine, "postgres": PostgresEngine, "pgbouncer": PgbouncerEngine}
 """Name to engine."""
 
 _used: list[Engine] = [SqliteEngine()]

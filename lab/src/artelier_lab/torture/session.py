@@ -68,10 +68,11 @@ def run_torture(
     """Try seeds, and tell what broke: `ok`, `failures` with the command that repeats each, and counts.
 
     `seeds`: how many from `start` on, or which. `plant` puts a known bug in, to see that it is found.
-    `real` uses real processes and real `kill -9` instead of the simulator. `store`: `sqlite`, or `postgres`
-    for databases of a server that each process starts, and that keeps none of them. `jobs` processes work at
-    once (all CPUs). After `failures_max` failed seeds no more are begun. Databases are put into `directory`
-    (a temporary one); `keep` leaves those of failed seeds there.
+    `real` uses real processes and real `kill -9` instead of the simulator. `store`: `sqlite`; or
+    `postgres`, or `pgbouncer` (the same behind a pooler), for databases of a server that each process starts,
+    and that keeps none of them. `jobs` processes work at once (all CPUs). After `failures_max` failed seeds
+    no more are begun. Databases are put into `directory` (a temporary one); `keep` leaves those of failed
+    seeds there.
     Errors: `InvalidRequest` for an unknown plant, or a plant with `real`.
     """
     with planted(plant):
