@@ -176,7 +176,7 @@ class Writer:
         self._durable: tuple[int, bytes] = (0, GENESIS)
         """Position and root that were on disk when this process last looked."""
         self._connections = db.connections
-        self._listed = 0
+        self._listed: int = 0
         """The last position of which the store says whose it is."""
         self._data_version = -1
         self._abroad = False
