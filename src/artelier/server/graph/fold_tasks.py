@@ -152,9 +152,17 @@ def _judged(graph: Graph, event: SeenEvent) -> None:
 def _ended(graph: Graph, event: SeenEvent) -> None:
     task = _task(graph, event.id)
     task.outputs, task.iteration = event.strings("outputs"), event.integer("iterations")
-    ended, reason = event.text("status"), event.text("reason")
-    _restand(graph, task, ended=ended, reason=reason, by=event.text("by"))
-    _mark(task, event, iteration=task.iteration, ended=ended, reason=reason)
+    ended, reason, by = event.text("status"), event.text("reason"), event.text("by")
+    _restand(graph, task, ended=ended, reason=reason, by=by)
+    _mark(
+        task,
+        event,
+        iteration=task.iteration,
+        ended=ended,
+        reason=reason,
+        blocked_by=by,
+        outputs=[*task.outputs],
+    )
     _hand_over(graph, task)
 
 
@@ -227,14 +235,16 @@ def _reopened(graph: Graph, event: SeenEvent) -> None:
     task.iterations_max += before - task.iterations_before
     task.iterations_before = before
     _restand(graph, task)
-    _mark(task, event, before=before, ended="", reason="")
+    _mark(task, event, before=before, ended="", reason="", blocked_by="", outputs=[])
     agent = graph.agents.get(task.agent)
     if agent is not None and agent.task == event.id:
         agent.iterations_max = task.iterations_max
 
 
 def _forked(graph: Graph, event: SeenEvent) -> None:
-    """A fork of a task's run is a task of its own, with the iterations of the history that it shares."""
+    """A fork of a task's run is a task of its own, with the iterations of the history that it shares, and the
+    end in it: a fork from behind that says no other.
+    """
     if (origin := graph.tasks.get(event.text("origin"))) is None:
         return
     at = event.integer("at")
@@ -248,6 +258,10 @@ def _forked(graph: Graph, event: SeenEvent) -> None:
         parent=origin.parent,
         depends_on=[*origin.depends_on],
         inputs=[*origin.inputs],
+        ended=mark.ended,
+        reason=mark.reason,
+        blocked_by=mark.blocked_by,
+        outputs=[*mark.outputs],
         iteration=mark.iteration,
         iterations=[one.share(at) for one in origin.iterations if one.n <= mark.iteration],
         iterations_before=mark.before,

@@ -139,6 +139,8 @@ class IterationMark:
     ended: str = ""
     """The end that the loop itself told, whatever people have said since."""
     reason: str = ""
+    blocked_by: str = ""
+    outputs: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True, kw_only=True)
