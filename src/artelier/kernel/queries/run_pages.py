@@ -5,7 +5,6 @@ A page is found through two indexes of the view, which `kernel/view.py` makes in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -65,10 +64,9 @@ async def runs_by_status_time(
         where, given = f"{where} AND {CONVERSATION} = ?", [*given, f"{conversation}/"]
     if since_us is not None:
         where, given = f"{where} AND status_us >= ?", [*given, since_us]
+    counted = f"status IN ({', '.join('?' * len(statuses))}) LIMIT {COUNTED_MAX}"
     [[total]] = await store.query(
-        f"SELECT count(*) FROM (SELECT 1 FROM runs {where}"
-        f" AND status IN (SELECT value FROM json_each(?)) LIMIT {COUNTED_MAX}) AS counted",
-        [*given, json.dumps(list(statuses))],
+        f"SELECT count(*) FROM (SELECT 1 FROM runs {where} AND {counted}) AS counted", [*given, *statuses]
     )
     if behind is not None:
         where, given = f"{where} AND (status_us, id) < (?, ?)", [*given, *behind]
