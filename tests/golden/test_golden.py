@@ -121,6 +121,18 @@ def test_an_old_database_opens_and_says_what_it_said(golden: Golden, name: str) 
 
 
 @pytest.mark.parametrize("name", DATABASES)
+def test_runs_of_an_old_database_have_the_time_of_their_status(golden: Golden, name: str) -> None:
+    async def scenario() -> None:
+        with golden.open(name) as kernel:
+            rows = await kernel.store.query("SELECT started_us, ended_us, status_us FROM runs")
+            assert rows or name == "world.db"
+            for started_us, ended_us, status_us in rows:
+                assert status_us >= started_us if ended_us is None else status_us == ended_us
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("name", DATABASES)
 def test_every_old_prompt_renders_byte_for_byte(golden: Golden, name: str) -> None:
     async def scenario() -> None:
         with golden.open(name) as kernel:

@@ -122,6 +122,9 @@ def test_a_pdf_that_unfolds_without_end_is_refused() -> None:
         (b" \n", "text/csv", "this file is empty"),
         (b"", "", "this file is empty"),
         (b"x" * 400_001, "", "this text is too long"),
+        (b"x" * 399_999 + "\u00fc".encode() * 10, "", "this text is too long"),
+        (b"x" * 400_001 + b"\xff\0", "", "this text is too long"),  # its rest is not looked at
+        (b"\0" + b"x" * 400_001, "", "no image, sound, PDF or text"),
         (png(), "image/jpeg", "another type"),
     ],
 )

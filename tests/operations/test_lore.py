@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Session
+from artelier.artifacts.content import check_json
 from artelier.chat.turn import lorebooks
 from artelier.chat.turn.main_call import STEP
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_loop import replay_turn
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
-from artelier.operations.lore import Lorebook, with_names
+from artelier.operations.lore import Lorebook, schemas, with_names
 from artelier.operations.lore.character_import import cast_character, cast_persona, keep_lorebook
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Deaths
@@ -300,6 +301,29 @@ async def _replayed(session: Session) -> None:
 
 
 test_a_replay_has_the_lore_that_was_recorded = lore_test(_replayed, entry("a", "Fire.", keys=["dragon"]))
+
+
+def test_a_large_lorebook_is_read_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[threading.Thread] = []
+
+    def noted(content: object) -> None:
+        readers.append(threading.current_thread())
+        check_json(content)
+
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            await store(kernel, BOOK, *(entry(f"e{n}", "Fire.", keys=[f"key{n}x"]) for n in range(1_000)))
+            monkeypatch.setattr(schemas, "check_json", noted)
+            session = await Session.open(kernel, "c", model="m", lorebooks=[BOOK])
+            assert await said(session, "of key7x") == ["e7: key “key7x”"]
+            assert b"key999x" in (await session.export_file("lorebook", name=BOOK)).content
+
+    play(scenario())
+
+    assert len(readers) == 3  # at opening, in the turn, and for the file
+    assert threading.main_thread() not in readers
 
 
 def test_a_turn_that_dies_goes_on_with_the_lore_that_it_had_decided_on(tmp_path: Path) -> None:

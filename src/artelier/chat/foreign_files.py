@@ -33,7 +33,7 @@ from artelier.operations.lore import chat_log
 from artelier.operations.lore.character_cards import SIGNATURE, write_card, write_png
 from artelier.operations.lore.character_import import SHOWN, cast_character, cast_persona, keep_lorebook, slug
 from artelier.operations.lore.presets import read_preset, write_preset
-from artelier.operations.lore.schemas import Character, Lorebook, Persona, read_form, register_writing
+from artelier.operations.lore.schemas import Character, Persona, read_form, read_stored_book, register_writing
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import write_lorebook
 
@@ -604,7 +604,7 @@ async def _export_character(session: ChatReader, name: str) -> ExportedFile:
         return ExportedFile(name=f"{stem}.{suffix}", content=original, is_original=True)
     book = None
     if form.lorebook is not None:
-        book = read_form(Lorebook, (await _artifact(session, form.lorebook)).content)
+        book = await read_stored_book((await _artifact(session, form.lorebook)).content)
     card = await asyncio.to_thread(write_card, edited, lorebook=book)
     return await asyncio.to_thread(_written, stem, card, original)
 
@@ -638,7 +638,7 @@ async def _export_lorebook(session: ChatReader, ref: str) -> ExportedFile:
     stem = slug(ref.partition("@")[0].rpartition("/")[2])
     if (original := await _original(session, artifact)) is not None:
         return ExportedFile(name=f"{stem}.json", content=original, is_original=True)
-    content = await asyncio.to_thread(write_lorebook, read_form(Lorebook, artifact.content))
+    content = await asyncio.to_thread(write_lorebook, await read_stored_book(artifact.content))
     return ExportedFile(name=f"{stem}.json", content=content, is_original=False)
 
 

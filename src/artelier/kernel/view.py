@@ -12,6 +12,7 @@ import msgspec
 
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
+from artelier.kernel.queries.run_pages import CONVERSATION, NUMBERED
 from artelier.kernel.queries.runs import AWAKE, ENDED, PUBLISHED
 from artelier.kernel.run.status import DRIFTED, RunStatus, quote_statuses
 from artelier.log import Applied, Tx, View
@@ -21,7 +22,7 @@ SNAPSHOT_EVERY = 256
 
 kernel_view = View(
     name="kernel",
-    version=3,
+    version=4,
     tables=(
         "runs",
         "steps",
@@ -43,8 +44,13 @@ kernel_view = View(
             ended_us INTEGER, steps INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
             cached_input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
             cost INTEGER NOT NULL, control_seq INTEGER NOT NULL, stepping INTEGER NOT NULL,
+            status_us INTEGER NOT NULL,
             UNIQUE(tenant, run)) STRICT""",
         "CREATE INDEX runs_by_parent ON runs(tenant, parent) WHERE parent IS NOT NULL",
+        "CREATE INDEX runs_by_status_time ON runs(tenant, agent, status, status_us, id, run)"
+        f" WHERE {NUMBERED}",
+        f"CREATE INDEX runs_of_conversation ON runs(tenant, agent, {CONVERSATION}, status, status_us, id)"
+        f" WHERE {NUMBERED}",
         """CREATE TABLE steps(
             run INTEGER NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
             requested INTEGER NOT NULL, completed INTEGER,
@@ -86,20 +92,21 @@ _json = msgspec.json.Encoder(order="sorted")
 _OUTLASTING_STEPS = quote_statuses(status for status in RunStatus if status.outlasts_steps)
 
 
-def _status(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
-    """A run that has ended stays ended, and a paused one paused, whatever its steps still report."""
+def _status(tx: Tx, event: Applied, status: str, reason: str = "", but: str = _OUTLASTING_STEPS) -> None:
+    """A run that has ended stays ended, and a paused one paused, whatever its steps still report.
+
+    What a run is already, it has been since `status_us`.
+    """
     tx.execute(
-        f"UPDATE runs SET status = ?, reason = ? WHERE id = ? AND status NOT IN {_OUTLASTING_STEPS}",
-        (status, reason, event.stream_id),
+        f"UPDATE runs SET status = ?, reason = ?, status_us = ? WHERE id = ? AND status NOT IN {but}"
+        " AND (status <> ? OR reason <> ?)",
+        (status, reason, event.at_us, event.stream_id, status, reason),
     )
 
 
 def _by_command(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
     """Set the status that a person's command gives the whole run; only an end overrides it."""
-    tx.execute(
-        f"UPDATE runs SET status = ?, reason = ? WHERE id = ? AND status NOT IN {ENDED}",
-        (status, reason, event.stream_id),
-    )
+    _status(tx, event, status, reason, but=ENDED)
 
 
 def _status_when_driven(event: Applied) -> str:
@@ -169,7 +176,7 @@ def _run_started(event: Applied, tx: Tx) -> None:
     data = cast(ev.RunStarted, event.data)
     tx.execute(
         "INSERT INTO runs VALUES (?, ?, ?, 'running', '', ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, NULL,"
-        " NULL, ?, ?, NULL, 0, 0, 0, 0, 0, 0, 0)",
+        " NULL, ?, ?, NULL, 0, 0, 0, 0, 0, 0, 0, ?)",
         (
             event.stream_id,
             event.stream.tenant,
@@ -184,6 +191,7 @@ def _run_started(event: Applied, tx: Tx) -> None:
             data.tools,
             data.replay,
             event.at_us,
+            event.at_us,
         ),
     )
 
@@ -193,13 +201,14 @@ def _run_forked(event: Applied, tx: Tx) -> None:
     data = cast(ev.RunForked, event.data)
     tx.execute(
         "INSERT INTO runs SELECT ?, tenant, ?, 'pending', '', loop, agent, model, NULL, NULL, ?, ?,"
-        " goal, settings, tools, NULL, NULL, replay, ?, NULL, 0, 0, 0, 0, 0, 0, 0"
+        " goal, settings, tools, NULL, NULL, replay, ?, NULL, 0, 0, 0, 0, 0, 0, 0, ?"
         " FROM runs WHERE tenant = ? AND run = ?",
         (
             event.stream_id,
             event.stream.id,
             data.origin,
             data.at,
+            event.at_us,
             event.at_us,
             event.stream.tenant,
             data.origin,
@@ -263,9 +272,9 @@ def _run_exhausted(event: Applied, tx: Tx) -> None:
 
 def _end(tx: Tx, event: Applied, status: str, reason: str, result: str | None, message: str | None) -> None:
     tx.execute(
-        "UPDATE runs SET status = ?, reason = ?, result = ?, message = ?, ended_us = ? WHERE id = ?"
-        f" AND status NOT IN {ENDED}",
-        (status, reason, result, message, event.at_us, event.stream_id),
+        "UPDATE runs SET status = ?, reason = ?, result = ?, message = ?, ended_us = ?, status_us = ?"
+        f" WHERE id = ? AND status NOT IN {ENDED}",
+        (status, reason, result, message, event.at_us, event.at_us, event.stream_id),
     )
     tx.execute("DELETE FROM waits WHERE run = ?", (event.stream_id,))
 
@@ -295,9 +304,9 @@ def _run_drifted(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.RunReopened)
 def _run_reopened(event: Applied, tx: Tx) -> None:
     tx.execute(
-        "UPDATE runs SET status = 'pending', reason = '', ended_us = NULL, message = NULL, stepping = 0"
-        " WHERE id = ?",
-        (event.stream_id,),
+        "UPDATE runs SET status = 'pending', reason = '', ended_us = NULL, message = NULL, stepping = 0,"
+        " status_us = ? WHERE id = ?",
+        (event.at_us, event.stream_id),
     )
     for key in cast(ev.RunReopened, event.data).steps:
         tx.execute(
@@ -509,9 +518,9 @@ def _signal_received(event: Applied, tx: Tx) -> None:
     tx.execute("INSERT INTO signals VALUES (?, ?, ?, ?)", (event.stream_id, event.seq, data.name, data.data))
     if data.queued:  # nobody drives the run: if this is what it waits for, somebody should
         tx.execute(
-            "UPDATE runs SET status = 'pending', reason = '' WHERE id = ? AND status = 'waiting'"
-            " AND EXISTS (SELECT 1 FROM waits WHERE run = ? AND name = ?)",
-            (event.stream_id, event.stream_id, data.name),
+            "UPDATE runs SET status = 'pending', reason = '', status_us = ? WHERE id = ?"
+            " AND status = 'waiting' AND EXISTS (SELECT 1 FROM waits WHERE run = ? AND name = ?)",
+            (event.at_us, event.stream_id, event.stream_id, data.name),
         )
     _apply_handled(tx, event)
 

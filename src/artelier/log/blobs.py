@@ -100,19 +100,25 @@ class Blob(NamedTuple):
     """Codec and bytes as they are stored, where that was done ahead of the writer."""
 
 
-def name_blob(key: DataKey, content: bytes) -> bytes:
-    """The 32-byte name of some content under a key."""
-    return sha256(content).digest() if key.key_id is None else hmac_sha256(key.secret, content)
+def name_blob(key: DataKey, *pieces: bytes) -> bytes:
+    """The 32-byte name of some content under a key. Large content may be given in pieces."""
+    if key.key_id is not None:
+        return hmac_sha256(key.secret, *pieces)
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
 
 
-def hmac_sha256(secret: bytes, content: bytes) -> bytes:
+def hmac_sha256(secret: bytes, *pieces: bytes) -> bytes:
     """`hmac.digest(secret, content, "sha256")`, and faster for many small contents under one key.
 
     `hmac.digest` also gives other threads a turn each time, which may take milliseconds.
     """
     inner, outer = _hmac_states(secret)
     digest = inner.copy()
-    digest.update(content)
+    for piece in pieces:
+        digest.update(piece)
     name = outer.copy()
     name.update(digest.digest())
     return name.digest()

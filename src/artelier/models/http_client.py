@@ -4,36 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import secrets
 import zlib
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from json.encoder import encode_basestring as json_text
 from urllib.parse import urlsplit
 
 import httpx2
 
+from artelier.content_thread import read_beside_loop
 from artelier.errors import InvalidRequest
 from artelier.models.params import dropped_of
 from artelier.ports.model import sending
 
-# The HTTP body of a call that shows media: their base64 is made piece by piece, while it is sent.
+# The HTTP body of a large call: its SDK is given stand-ins for media and long texts. It would make base64 of
+# media and JSON of texts while nobody else has a turn; here both are made piece by piece.
 
-_HEAD = b"artelier media:"
+_MEDIUM_HEAD = b"artelier media:"
+_TEXT_HEAD = b"artelier text:"
 _PIECE_BYTES = 96 * 1024
 """A multiple of three, so that pieces of base64 join without padding."""
 
+TEXT_CHARS_MIN = 1_000
+"""Shorter texts are left to the SDK: a hundred of them take it less than a millisecond."""
+_ENCODED_CHARS = 64 * 1024
+"""Of a text at once, about 100 us: nothing else has the interpreter meanwhile."""
+_NUMBER = re.compile(rb'\\"([0-9]+)\\"')
 
-class MediaBody:
-    """The stand-ins of one call. Every part of one is a multiple of three bytes long, as base64 counts."""
+
+class BodyContents:
+    """The media and long texts of one call, and what stands for them until its body is sent.
+
+    Nobody can write the stand-in of a call into its text: it holds a random number. In that of a medium each
+    part is a multiple of three bytes long, as base64 counts, and hexadecimal digits are the same in both
+    alphabets of base64. That of a text holds quotation marks, which show how often it has been escaped.
+    """
 
     def __init__(self, media: Mapping[str, bytes], shown: Sequence[str]) -> None:
         """Take the bytes of media by reference, and the references that the messages show, in order."""
         self._media = media
         self._refs = [*media]
         self._places = len(shown)
-        # Nobody can write the stand-in of a call into its text: it holds a random number. Hexadecimal digits
-        # are the same in both alphabets of base64.
+        self._texts: list[list[bytes]] = []
+        self.size_bytes = 0
+        """Of the texts."""
         self._token = secrets.token_hex(12).encode()
         self.refusal: InvalidRequest | None = None
         """The error that an SDK hides behind one of its own."""
@@ -41,79 +58,121 @@ class MediaBody:
     @property
     def stand_ins(self) -> dict[str, bytes]:
         """The bytes that an SDK is given for each medium."""
-        return {ref: b"%b%b%03d" % (_HEAD, self._token, number) for number, ref in enumerate(self._refs)}
+        return {
+            ref: b"%b%b%03d" % (_MEDIUM_HEAD, self._token, number) for number, ref in enumerate(self._refs)
+        }
+
+    def hold(self, text: str) -> str:
+        """Return what an SDK is given for a text, which is put into JSON here; itself if it is short.
+
+        One of spaces alone is left to the SDK as well, which may leave it out.
+        """
+        if len(text) < TEXT_CHARS_MIN or text.isspace():
+            return text
+        starts = range(0, len(text), _ENCODED_CHARS)
+        slices = [json_text(text[at : at + _ENCODED_CHARS])[1:-1].encode() for at in starts]
+        self._texts.append(slices)
+        self.size_bytes += sum(map(len, slices))
+        return f'{_TEXT_HEAD.decode()}{self._token.decode()}"{len(self._texts) - 1}"'
 
     def split(self, body: bytes) -> list[bytes | str]:
-        """Return the pieces of a body that an SDK made: what it wrote, and references where media go.
+        """Return the pieces of a body that an SDK made, with their texts, and references where media go.
 
-        Errors: `InvalidRequest` if a stand-in is not there as base64: then the SDK did something else to it.
+        Errors: `InvalidRequest` if the stand-in of a medium is not there as base64, or that of a text not as
+        a string of JSON: then the SDK did something else to it.
         """
         numbers = {base64.b64encode(b"%03d" % number): ref for number, ref in enumerate(self._refs)}
-        first, *others = body.split(base64.b64encode(_HEAD + self._token))
-        pieces: list[bytes | str] = [first]
+        first, *others = body.split(base64.b64encode(_MEDIUM_HEAD + self._token))
+        pieces: list[bytes | str] = [*self._with_texts(first)]
         for other in others:
-            pieces += [numbers.get(other[:4], ""), other[4:]]
+            pieces += [numbers.get(other[:4], ""), *self._with_texts(other[4:])]
         if len(others) != self._places or "" in pieces:
-            self.refusal = InvalidRequest(
-                "the provider's SDK does not send media as base64",
-                expected=f"{self._places} media in the body",
-                got=f"{len(others)}",
-                hint="Nothing was sent. Send text, or use another provider.",
-            )
-            raise self.refusal
-        return pieces
+            raise self._refuse("media as base64", f"{self._places} media in the body", f"{len(others)}")
+        return [*_join_small(pieces)]
+
+    def _with_texts(self, written: bytes) -> Iterator[bytes]:
+        first, *others = written.split(_TEXT_HEAD + self._token)
+        yield first
+        for other in others:
+            number = _NUMBER.match(other)
+            if number is None:
+                raise self._refuse("texts as strings", "each text escaped once", repr(other[:8]))
+            yield from self._texts[int(number[1])]
+            yield other[number.end() :]
+
+    def _refuse(self, way: str, expected: str, got: str) -> InvalidRequest:
+        self.refusal = InvalidRequest(
+            f"the provider's SDK does not send {way}",
+            expected=expected,
+            got=got,
+            hint="Nothing was sent. Send short texts alone, or use another provider.",
+        )
+        return self.refusal
 
     def stream(self, pieces: list[bytes | str]) -> tuple[httpx2.AsyncByteStream, int]:
         """Return the body with its media, and its length in bytes."""
-        whole = [self._media[piece] if isinstance(piece, str) else piece for piece in pieces]
         length = sum(
-            -(-len(content) // 3) * 4 if place % 2 else len(content) for place, content in enumerate(whole)
+            -(-len(self._media[piece]) // 3) * 4 if isinstance(piece, str) else len(piece) for piece in pieces
         )
-        return _Base64Between(whole), length
+        return _BodyStream(pieces, self._media), length
 
 
-class _Base64Between(httpx2.AsyncByteStream):
-    """Text as it is and, between each two texts, a medium as base64."""
+def _join_small(pieces: Iterable[bytes | str]) -> Iterator[bytes | str]:
+    """Join text in a row to pieces that are worth a write each."""
+    row: list[bytes] = []
+    size_bytes = 0
+    for piece in (*pieces, ""):
+        if isinstance(piece, bytes):
+            row.append(piece)
+            size_bytes += len(piece)
+        if row and (isinstance(piece, str) or size_bytes >= _PIECE_BYTES):
+            yield b"".join(row)
+            row, size_bytes = [], 0
+        if isinstance(piece, str) and piece:
+            yield piece
 
-    def __init__(self, pieces: list[bytes]) -> None:
+
+class _BodyStream(httpx2.AsyncByteStream):
+    """Text as it is, and media as base64."""
+
+    def __init__(self, pieces: list[bytes | str], media: Mapping[str, bytes]) -> None:
         self._pieces = pieces
+        self._media = media
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for place, content in enumerate(self._pieces):
-            if place % 2 == 0:
-                yield content
-                continue
-            view = memoryview(content)
+        for piece in self._pieces:
+            view = memoryview(self._media[piece] if isinstance(piece, str) else piece)
             for begin in range(0, len(view), _PIECE_BYTES):
-                yield base64.b64encode(view[begin : begin + _PIECE_BYTES])
+                part = view[begin : begin + _PIECE_BYTES]
+                yield base64.b64encode(part) if isinstance(piece, str) else bytes(part)
                 await asyncio.sleep(0)  # a write into an empty socket does not give way
 
 
-_body: ContextVar[MediaBody | None] = ContextVar("media_body", default=None)
+_contents: ContextVar[BodyContents | None] = ContextVar("body_contents", default=None)
 
 
 @contextmanager
-def sending_media(body: MediaBody | None) -> Generator[None]:
-    """Send the requests that are made inside with their media."""
-    before = _body.set(body)
+def sending_contents(contents: BodyContents | None) -> Generator[None]:
+    """Send the requests that are made inside with their media and texts."""
+    before = _contents.set(contents)
     try:
         yield
     finally:
-        _body.reset(before)
+        _contents.reset(before)
 
 
-async def put_media_into(request: httpx2.Request) -> bytes:
-    """Replace the stand-ins of a request, and return its body with references in the places of its media.
+async def put_contents_into(request: httpx2.Request) -> list[bytes]:
+    """Replace the stand-ins of a request; return its body in pieces, with references in the places of media.
 
-    A request without media is left as it is. Errors: `InvalidRequest`, as of `MediaBody.split`.
+    A request without any is left as it is. Errors: `InvalidRequest`, as of `BodyContents.split`.
     """
     body = await request.aread()
-    if (media := _body.get()) is None:
-        return body
-    pieces = media.split(body)
-    request.stream, length = media.stream(pieces)
+    if (contents := _contents.get()) is None:
+        return [body]
+    pieces = await read_beside_loop(len(body) + contents.size_bytes, contents.split, body)
+    request.stream, length = contents.stream(pieces)
     request.headers["Content-Length"] = str(length)
-    return b"".join(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+    return [piece.encode() if isinstance(piece, str) else piece for piece in pieces]
 
 
 REPLY_BYTES_MAX = 32 * 1024 * 1024
@@ -154,14 +213,15 @@ def open_client(base_url: str | None) -> httpx2.AsyncClient:
 
 
 async def _note_body(request: httpx2.Request) -> None:
-    """Put media into the body, and record what is sent for the call at hand and what is not in it."""
-    body = await put_media_into(request)
+    """Put contents into the body, and record what is sent for the call at hand and what is not in it."""
+    written = await request.aread()  # names are those that the SDK has written
+    body = await put_contents_into(request)
     if (sent := sending.get()) is not None:
-        sent.body = body
-        if len(body) <= BESIDE_BYTES:
-            sent.dropped = dropped_of(sent.params, body)
+        await read_beside_loop(sum(map(len, body)), sent.note_body, body)
+        if len(written) <= BESIDE_BYTES:
+            sent.dropped = dropped_of(sent.params, written)
         else:
-            sent.dropped = await asyncio.to_thread(dropped_of, sent.params, body)
+            sent.dropped = await asyncio.to_thread(dropped_of, sent.params, written)
 
 
 async def _bound_body(response: httpx2.Response) -> None:

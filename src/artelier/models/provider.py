@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from artelier.content_thread import read_beside_loop
 from artelier.models.params import settings_of, timeout_s_of
 from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, groq, openai_chat
 from artelier.ports.media import LoadMedia, MediaRules, media_in
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
     from artelier.models.failures import CallFacts
-    from artelier.models.http_client import MediaBody
+    from artelier.models.http_client import BodyContents
     from artelier.models.vendor_mapper import Output
 
 _MODELS_MAX = 64
@@ -37,7 +38,7 @@ _LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
 class _VendorRequest:
     """A request in the vendor's terms."""
 
-    __slots__ = ("media", "messages", "model", "output", "parameters", "settings")
+    __slots__ = ("contents", "messages", "model", "output", "parameters", "settings")
 
     def __init__(
         self,
@@ -47,9 +48,9 @@ class _VendorRequest:
         settings: dict[str, Any],
         parameters: ModelRequestParameters,
         output: Output | None,
-        media: MediaBody | None,
+        contents: BodyContents | None,
     ) -> None:
-        self.media = media
+        self.contents = contents
         self.model = model
         self.messages = messages
         self.settings = settings
@@ -138,7 +139,7 @@ class ProviderModel:
         from pydantic_ai.direct import model_request_stream
 
         from artelier.models.failures import failure_of
-        from artelier.models.http_client import sending_media
+        from artelier.models.http_client import sending_contents
         from artelier.models.vendor_mapper import reply_of
 
         call, sent = self._call(request), sending.get()
@@ -149,7 +150,7 @@ class ProviderModel:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout_at(deadline):
-                    with sending_media(prepared.media):
+                    with sending_contents(prepared.contents):
                         response = await stack.enter_async_context(
                             model_request_stream(**prepared.arguments())
                         )
@@ -176,7 +177,7 @@ class ProviderModel:
                     whole, request=request, output=prepared.output, provider=prepared.model.system
                 )
             except Exception as error:
-                refusal = prepared.media and prepared.media.refusal
+                refusal = prepared.contents and prepared.contents.refusal
                 raise refusal or failure_of(error, call) from None
         yield reply
 
@@ -191,18 +192,35 @@ class ProviderModel:
         if (sent := sending.get()) is not None:
             sent.adapter, sent.params = adapter_version(), request.params
         model = await self._vendor_model(self._wire_name(request))
+        size = sum(len(message.text) for message in request.messages)
+        return await read_beside_loop(size, self._in_vendor_terms, request, media, settings, model, size)
+
+    def _in_vendor_terms(
+        self,
+        request: ModelRequest,
+        media: Mapping[str, bytes],
+        settings: dict[str, Any],
+        model: Model[Any],
+        size_chars: int,
+    ) -> _VendorRequest:
         from artelier.models import vendor_mapper
-        from artelier.models.http_client import MediaBody
+        from artelier.models.http_client import BESIDE_BYTES, BodyContents
 
         # Groq's SDK takes no HTTP client of ours, and its API no image that is worth the trouble.
-        shown = [medium.blob for medium in media_in(request.messages)] if self._build is not groq else []
-        body = MediaBody(media, shown) if shown else None
+        is_ours = self._build is not groq
+        shown = [medium.blob for medium in media_in(request.messages)] if is_ours else []
+        is_held = is_ours and size_chars > BESIDE_BYTES
+        contents = BodyContents(media, shown) if shown or is_held else None
         profile: dict[str, Any] = dict(model.profile)
         output = vendor_mapper.output_of(request, profile)
         return _VendorRequest(
             model=model,
             messages=vendor_mapper.messages_of(
-                request, profile, provider=model.system, media=body.stand_ins if body else media
+                request,
+                profile,
+                provider=model.system,
+                media=contents.stand_ins if contents else media,
+                hold=contents.hold if contents and is_held else str,
             ),
             settings={
                 **vendor_mapper.cache_settings_of(request),
@@ -212,7 +230,7 @@ class ProviderModel:
             },
             parameters=vendor_mapper.parameters_of(request, output),
             output=output,
-            media=body,
+            contents=contents,
         )
 
     @property

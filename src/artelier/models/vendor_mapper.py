@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -197,13 +197,14 @@ def messages_of(
     *,
     provider: str,
     media: Mapping[str, bytes] | None = None,
+    hold: Callable[[str], str] = str,
 ) -> list[ModelMessage]:
     """The conversation. Everything between two assistant messages becomes one vendor request.
 
     A system message after the beginning stays in its place: as such where the provider takes it there,
     else as a user message inside `<system>` tags. Moved to the front, it would change the prefix that
     providers cache, and the meaning. Reasoning goes back to its own `provider` alone, as it came. `media` are
-    the bytes of what the messages show, by reference.
+    the bytes of what the messages show, by reference. `hold` returns what is given to the SDK for a text.
 
     Errors: `InvalidRequest` for a part that cannot be sent, or a tool result that answers no call.
     """
@@ -212,6 +213,7 @@ def messages_of(
         takes_late_system=bool(profile.get("supports_inline_system_prompts")),
         id_chars=cast("int | None", profile.get("tool_call_id_length")),
         media=media or {},
+        hold=hold,
     )
     marked = marked_messages(request) if takes_marks(request) else ()
     for number, message in enumerate(request.messages):
@@ -223,10 +225,17 @@ def messages_of(
 
 class _Conversion:
     def __init__(
-        self, *, provider: str, takes_late_system: bool, id_chars: int | None, media: Mapping[str, bytes]
+        self,
+        *,
+        provider: str,
+        takes_late_system: bool,
+        id_chars: int | None,
+        media: Mapping[str, bytes],
+        hold: Callable[[str], str],
     ) -> None:
         self._provider = provider
         self._media = media
+        self._hold = hold
         self.messages: list[ModelMessage] = []
         self._takes_late_system = takes_late_system
         self._id_chars = id_chars
@@ -252,7 +261,7 @@ class _Conversion:
         """
         pieces: list[UserContent] = [CachePoint()] if is_marked else []
         if tail is not None and (text := tail.strip()):
-            pieces.append(text)
+            pieces.append(self._hold(text))
         last = self.messages[-1]
         if pieces and isinstance(last, VendorRequest):
             last.parts = [*last.parts, UserPromptPart(content=pieces)]
@@ -261,7 +270,7 @@ class _Conversion:
         if message.role == "user" and has_media(message):
             self._has_begun = True
             return UserPromptPart(content=[self._user_piece(part) for part in message.content])
-        text = _text_of(message)
+        text = self._hold(_text_of(message))
         if message.role == "system" and not self._has_begun:
             return SystemPromptPart(content=text)
         self._has_begun = True
@@ -276,7 +285,8 @@ class _Conversion:
     def _user_piece(self, part: Part | str) -> UserContent:
         """Return a piece of what a person said: text, or the bytes of what they show."""
         if isinstance(part, str) or part.type != MEDIA:
-            return part if isinstance(part, str) else _text_of(ChatMessage(role="user", content=(part,)))
+            text = part if isinstance(part, str) else _text_of(ChatMessage(role="user", content=(part,)))
+            return self._hold(text)
         medium = medium_of(part)
         if medium.blob not in self._media:
             raise InvalidRequest(
@@ -308,7 +318,7 @@ class _Conversion:
             if not isinstance(message.content, str):
                 self._seal_calls(message.content, calls)
             text = _text_of(message)
-            return [*([TextPart(content=text)] if text else []), *calls]
+            return [*([TextPart(content=self._hold(text))] if text else []), *calls]
         return self._in_order(message.content, calls)
 
     def _in_order(self, pieces: Sequence[Part], calls: list[ToolCallPart]) -> list[ModelResponsePart]:
@@ -321,7 +331,7 @@ class _Conversion:
             elif piece.type == TOOL_REF:
                 parts.extend([calls[place]] if (place := _place_of(piece)) in places else [])
             elif text := _text_of(ChatMessage(role="assistant", content=(piece,))):
-                parts.append(TextPart(content=text))
+                parts.append(TextPart(content=self._hold(text)))
         return [*parts, *(call for place, call in enumerate(calls) if place not in places)]
 
     def _seal_calls(self, pieces: Sequence[Part], calls: list[ToolCallPart]) -> set[int]:

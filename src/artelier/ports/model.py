@@ -156,14 +156,19 @@ OnReasoning = Callable[[str], Awaitable[None]]
 """Given each piece of what a model thinks, as it comes; an empty one when the call is made again."""
 
 
+def _no_hash(pieces: Sequence[bytes]) -> str:
+    return ""
+
+
 class Sending:
     """The record of one call as its adapter sent it; an adapter that records nothing leaves it empty."""
 
     __slots__ = (
+        "_hash_of",
         "adapter",
         "attempt",
         "began_at_s",
-        "body",
+        "body_hash",
         "dropped",
         "first_piece_s",
         "is_counted",
@@ -175,7 +180,9 @@ class Sending:
         "retry_at_us",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, hash_of: Callable[[Sequence[bytes]], str] = _no_hash) -> None:
+        """`hash_of`: returns what stands in the log for a body, given in pieces."""
+        self._hash_of = hash_of
         self.attempt = 0
         """From 1; 0 before the first."""
         self.retry_at_us: int | None = None
@@ -187,8 +194,8 @@ class Sending:
         """Name and version of the adapter, such as `artelier 0.1.0, pydantic-ai 2.68.0`."""
         self.params: Mapping[str, Any] = {}
         """Those of the request."""
-        self.body: bytes | None = None
-        """The newest HTTP body; None before one was sent."""
+        self.body_hash = ""
+        """Of the newest HTTP body; empty before one was sent."""
         self.dropped: tuple[str, ...] = ()
         """Parameters of the request that the body does not hold."""
         self.is_counted = False
@@ -207,6 +214,10 @@ class Sending:
     def begin(self, now_s: float) -> None:
         """Note that the call is made."""
         self.began_at_s = self.last_at_s = now_s
+
+    def note_body(self, pieces: Sequence[bytes]) -> None:
+        """Note an HTTP body that is sent, in pieces; it is not kept."""
+        self.body_hash = self._hash_of(pieces)
 
     def note_piece(self, chars: int, now_s: float) -> None:
         """Note a sign of life, with so many characters of the answer."""

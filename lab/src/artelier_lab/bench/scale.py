@@ -89,7 +89,7 @@ _NUMBERS = "WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n
 _RUNS = (
     "INSERT INTO runs SELECT i, 'default', 'run-' || i, ?, '', 'agent', '', 'm', NULL, NULL, NULL, NULL,"
     " NULL, NULL, NULL, NULL, NULL, 'strict', 0, CASE ? WHEN 'completed' THEN 1 END,"
-    " 0, 0, 0, 0, 0, 0, 0 FROM n"
+    " 0, 0, 0, 0, 0, 0, 0, 0 FROM n"
 )
 _LEASES = (
     "INSERT INTO leases(stream, holder, expires_us)"

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import struct
 import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -460,11 +461,16 @@ async def inspect_attachments(contents: Sequence[bytes]) -> list[MediaFacts]:
 
 
 def _read_text(content: bytes, *, media_type: str) -> MediaFacts:
-    """Return a text of UTF-8, whatever its kind. Errors: `InvalidRequest` for anything else."""
+    """Return a text of UTF-8, whatever its kind. Errors: `InvalidRequest` for anything else.
+
+    Of what is too long for a text, the beginning says whether it is one: the rest may be 20 MB.
+    """
     said = _plain_type(media_type)
     is_said = not said or said.startswith("text/") or said in _TEXT_TYPES
+    is_long = len(content) > ATTACHED_TEXT_BYTES_MAX
+    head, decoder = content[:ATTACHED_TEXT_BYTES_MAX], getincrementaldecoder("utf-8-sig")()
     try:
-        text = content.decode("utf-8-sig")
+        text = decoder.decode(head) if is_long else content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if not is_said or "\0" in text:
@@ -473,9 +479,9 @@ def _read_text(content: bytes, *, media_type: str) -> MediaFacts:
             expected=", ".join(MEDIA_TYPES),
             got=repr(content[:12])[:60],
         )
-    if not text.strip():
+    if not is_long and not text.strip():
         raise InvalidRequest("this file is empty", expected="a file that holds something")
-    if len(content) > ATTACHED_TEXT_BYTES_MAX:
+    if is_long:
         raise InvalidRequest(
             "this text is too long to be sent to a model",
             expected=f"at most {ATTACHED_TEXT_BYTES_MAX} bytes",

@@ -30,7 +30,7 @@ from artelier.operations import events as ev
 from artelier.operations.graph.artifact_inclusion import Places
 from artelier.operations.lore.activation import Active, LoreActivation, activate, with_names
 from artelier.operations.lore.entry_rules import LoreScene
-from artelier.operations.lore.schemas import Lorebook, ScannedText, read_form
+from artelier.operations.lore.schemas import Lorebook, ScannedText, read_stored_book
 
 ENTRIES_MAX = 256
 """In one prompt, and of those left out that are named; each has a line in the manifest."""
@@ -254,7 +254,7 @@ async def read_book(desk: TenantScope, ref: str, *, by: str) -> tuple[Lorebook, 
     Errors: `NotFound`, `AccessDenied`, also for one that has a price; `InvalidArtifact` for what is none.
     """
     artifact = await desk.as_principal(by).artifacts.read(ref, price_max=0)
-    return read_form(Lorebook, artifact.content), f"{artifact.id}@{artifact.version}"
+    return await read_stored_book(artifact.content), f"{artifact.id}@{artifact.version}"
 
 
 async def state_at(services: Any, tenant: str, chat: str, node: int) -> State:

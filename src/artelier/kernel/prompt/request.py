@@ -167,13 +167,13 @@ def is_same_request(recorded: str, asked: MeasuredRequest, key: DataKey) -> bool
     return recorded == body_hash(key, comparable(asked.request))
 
 
-def body_hash(key: DataKey, body: bytes) -> str:
-    """The keyed hash that stands for a whole body in the log."""
-    return WHOLE_BODY + _named(key, body)
+def body_hash(key: DataKey, *pieces: bytes) -> str:
+    """The keyed hash that stands for a whole body in the log, which may be given in pieces."""
+    return WHOLE_BODY + _named(key, *pieces)
 
 
-def _named(key: DataKey, content: bytes) -> str:
-    return blob_ref(name_blob(key, content))[2:]
+def _named(key: DataKey, *pieces: bytes) -> str:
+    return blob_ref(name_blob(key, *pieces))[2:]
 
 
 _CONTINUING = bytes(range(0x80, 0xC0))

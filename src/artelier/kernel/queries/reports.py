@@ -76,6 +76,8 @@ class RunReport(TypedDict):
     cost_microusd: int
     started_us: int
     ended_us: int | None
+    status_us: int
+    """When it came to its status."""
 
 
 class ListedRun(RunReport):
@@ -234,6 +236,7 @@ def run_object(row: RunRow) -> RunReport:
         "cost_microusd": row.cost,
         "started_us": row.started_us,
         "ended_us": row.ended_us,
+        "status_us": row.status_us,
     }
 
 

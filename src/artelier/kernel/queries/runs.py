@@ -74,14 +74,16 @@ class RunRow(msgspec.Struct, frozen=True):
     cost: int
     control_seq: int
     stepping: int
+    status_us: int
+    """When it came to its status."""
 
 
-_RUN = f"SELECT {', '.join(RunRow.__struct_fields__)} FROM runs"
+SELECT_RUN = f"SELECT {', '.join(RunRow.__struct_fields__)} FROM runs"
 
 
 async def find_run(store: Store, tenant: str, run_id: str) -> RunRow | None:
     """Return a run; None if there is none, also for another tenant's run."""
-    rows = await store.query(f"{_RUN} WHERE tenant = ? AND run = ?", (tenant, run_id))
+    rows = await store.query(f"{SELECT_RUN} WHERE tenant = ? AND run = ?", (tenant, run_id))
     return RunRow(*rows[0]) if rows else None
 
 
@@ -96,7 +98,7 @@ async def run_row(store: Store, tenant: str, run_id: str) -> RunRow:
 async def runs_by_id(store: Store, tenant: str, run_ids: Sequence[str]) -> dict[str, RunRow]:
     """Return those of these runs that there are, by id."""
     rows = await store.query(
-        f"{_RUN} WHERE tenant = ? AND run IN (SELECT value FROM json_each(?))",
+        f"{SELECT_RUN} WHERE tenant = ? AND run IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(run_ids))),
     )
     return {row[2]: RunRow(*row) for row in rows}
@@ -129,50 +131,16 @@ async def runs_started(
         if value is not None:
             where, parameters = f"{where} AND {name} = ?", [*parameters, value]
     end = "" if limit is None else f" LIMIT {limit:d}"
-    rows = await store.query(f"{_RUN} WHERE {where} ORDER BY id{end}", parameters)
+    rows = await store.query(f"{SELECT_RUN} WHERE {where} ORDER BY id{end}", parameters)
     return [RunRow(*row) for row in rows]
-
-
-class RunRows(NamedTuple):
-    """Runs, the newest first."""
-
-    rows: list[RunRow]
-    total: int
-    """Of all pages."""
-    next: int | None
-    """`before` of the next page; None behind the last."""
-
-
-async def runs_newest_first(
-    store: Store,
-    tenant: str,
-    *,
-    agent: str,
-    prefix: str,
-    statuses: Sequence[str] | None = None,
-    before: int | None = None,
-    limit: int,
-) -> RunRows:
-    """Return a page of the runs of an agent whose ids begin with a prefix."""
-    where = "tenant = ? AND run > ? AND run < ? AND agent = ?"
-    behind = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    given: list[str | int] = [tenant, prefix, behind, agent]
-    if statuses is not None:
-        where += " AND status IN (SELECT value FROM json_each(?))"
-        given.append(json.dumps(list(statuses)))
-    total = (await store.query(f"SELECT count(*) FROM runs WHERE {where}", given))[0][0]
-    if before is not None:
-        where += " AND id < ?"
-        given.append(before)
-    found = await store.query(f"{_RUN} WHERE {where} ORDER BY id DESC LIMIT ?", [*given, limit + 1])
-    rows = [RunRow(*row) for row in found[:limit]]
-    return RunRows(rows, int(total), rows[-1].id if len(found) > limit else None)
 
 
 async def children_of(store: Store, tenant: str, run_id: str, *, open_only: bool = False) -> list[RunRow]:
     """Return the children of a run by start; with `open_only`, those that have not ended."""
     more = f" AND status NOT IN {ENDED}" if open_only else ""
-    rows = await store.query(f"{_RUN} WHERE tenant = ? AND parent = ?{more} ORDER BY id", (tenant, run_id))
+    rows = await store.query(
+        f"{SELECT_RUN} WHERE tenant = ? AND parent = ?{more} ORDER BY id", (tenant, run_id)
+    )
     return [RunRow(*row) for row in rows]
 
 
@@ -578,7 +546,8 @@ async def numbered_run(
     """Return the newest of the runs `<name>/000001` and on, or the oldest of those that have not ended."""
     which = f"status NOT IN {ENDED} ORDER BY run" if oldest_open else "1 ORDER BY run DESC"
     rows = await store.query(
-        f"{_RUN} WHERE tenant = ? AND run > ? AND run < ? AND loop = ? AND run GLOB ? AND {which} LIMIT 1",
+        f"{SELECT_RUN} WHERE tenant = ? AND run > ? AND run < ? AND loop = ? AND run GLOB ?"
+        f" AND {which} LIMIT 1",
         (tenant, f"{name}/", f"{name}0", loop, f"{name}/{'[0-9]' * 6}"),
     )
     return RunRow(*rows[0]) if rows else None

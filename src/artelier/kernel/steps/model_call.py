@@ -32,7 +32,6 @@ from artelier.kernel.budget import (
 from artelier.kernel.pii_scrubber import Personal
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.prompt.renderer import Assembled, Messages
-from artelier.kernel.prompt.request import body_hash
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.status import ModelResult
@@ -510,8 +509,7 @@ def record(
 def _sent_fields(core: RunCore, ready: Ready) -> dict[str, Any]:
     """Return what was sent, as the event of the reply says it."""
     sent = ready.sent
-    body = "" if sent.body is None else body_hash(core.key, sent.body)
-    return {"adapter": sent.adapter, "body": body, "not_sent": (*sent.dropped, *ready.not_sent)}
+    return {"adapter": sent.adapter, "body": sent.body_hash, "not_sent": (*sent.dropped, *ready.not_sent)}
 
 
 def result(

@@ -53,7 +53,14 @@ from artelier.kernel.prompt.renderer import (
     prompt_of,
     settle_numbers,
 )
-from artelier.kernel.prompt.request import MeasuredRequest, Shape, is_same_request, joined_tag, with_joined
+from artelier.kernel.prompt.request import (
+    MeasuredRequest,
+    Shape,
+    body_hash,
+    is_same_request,
+    joined_tag,
+    with_joined,
+)
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork, ask_apart
@@ -80,6 +87,7 @@ from artelier.ports.model import (
     ModelReply,
     ModelRequest,
     Price,
+    Sending,
     StreamingModelPort,
     ToolSchema,
     Usage,
@@ -200,6 +208,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         port=draft.media.port_for(port),
         reservation=reservation,
         span=_span(core, key, name, assembled),
+        sent=Sending(lambda pieces: body_hash(core.key, *pieces)),
         not_sent=draft.media.not_sent,
     )
     return await asked_before(core, ready) if is_asked else ready

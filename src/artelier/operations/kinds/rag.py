@@ -358,11 +358,11 @@ def _chat_passages(call: OperationCall[RagParams], query: str) -> list[Passage]:
 async def _in_lorebook(call: OperationCall[RagParams], ref: str, query: str) -> list[Scored]:
     """Active entries, the most important first; none is more alike than another."""
     from artelier.operations.lore.activation import activate, with_names
-    from artelier.operations.lore.schemas import Lorebook, read_form
+    from artelier.operations.lore.schemas import read_stored_book
 
     artifact = await _artifact(call, ref)
     names = call.scope.names
-    book = read_form(Lorebook, artifact.content)
+    book = await read_stored_book(artifact.content)
     user, char = _name_of(names["user"]), _name_of(names["char"])
     book = await asyncio.to_thread(with_names, book, user=user, char=char)
     texts = [f"{one['name']}: {one['content']}" for one in names["chat_history"]]

@@ -15,7 +15,7 @@ from artelier.app import TenantKernel
 from artelier.errors import NotFound
 from artelier.kernel.queries.content import MEDIA_BYTES_MAX, ShownMedium, media_of_request, media_of_tools
 from artelier.kernel.queries.reports import RunDetail
-from artelier.kernel.queries.runs import runs_newest_first
+from artelier.kernel.queries.run_pages import Place, runs_by_status_time
 from artelier.kernel.run.status import RunStatus
 from artelier.server.deps import artifacts_of
 
@@ -29,6 +29,8 @@ PAGE_MAX = 100
 PAGE_DEFAULT = 50
 
 _TASK = re.compile(r"a2a\.[A-Za-z0-9._:-]{1,100}/[0-9]{6}")
+_TOKEN = re.compile(r"([0-9]{1,17})-([0-9]{1,17})")
+"""Of a page: the place of its last task."""
 
 STATES: dict[RunStatus, int] = {
     RunStatus.PENDING: a2a.TaskState.TASK_STATE_SUBMITTED,
@@ -125,7 +127,7 @@ def status_of(run: RunDetail) -> a2a.TaskStatus:
     """Return the state of a task, with words where somebody has to know why."""
     status = RunStatus(run["status"])
     found = a2a.TaskStatus(state=a2a.TaskState.Name(STATES[status]))
-    found.timestamp.FromMicroseconds(run["ended_us"] or run["started_us"])
+    found.timestamp.FromMicroseconds(run["status_us"])
     if words := _words(run, status):
         found.message.CopyFrom(
             a2a.Message(
@@ -256,29 +258,32 @@ class TaskReader:
         return [one if _is_taken(one.media_type, modes) else replace(one, content=None) for one in found]
 
     async def page(self, asked: a2a.ListTasksRequest) -> a2a.ListTasksResponse:
-        """Return a page of tasks, the newest first. Errors: `InvalidParamsError`."""
+        """Return a page of tasks, those first whose status changed last. Errors: `InvalidParamsError`."""
         size = asked.page_size if asked.HasField("page_size") else PAGE_DEFAULT
         if not 1 <= size <= PAGE_MAX:
             raise fault.InvalidParamsError(f"pageSize: expected 1 to {PAGE_MAX}, got {size}")
-        token: str = asked.page_token
-        if token and not (token.isascii() and token.isdigit() and len(token) <= 15):
+        token = _TOKEN.fullmatch(asked.page_token)
+        if asked.page_token and token is None:
             raise fault.InvalidParamsError("pageToken: expected one as ListTasks gave it")
-        if asked.HasField("status_timestamp_after"):
-            raise fault.UnsupportedOperationError("statusTimestampAfter is not offered; leave it out")
+        since_us = None
+        if asked.HasField("status_timestamp_after"):  # in the protocol's words: that time or a later one
+            since_us = -(-asked.status_timestamp_after.ToNanoseconds() // 1000)
         history = history_of(asked) or 0
-        wanted = [status.value for status, state in STATES.items() if state == asked.status]
-        if asked.status and not wanted:  # a state that no task of this server has
+        wanted = [status.value for status, state in STATES.items() if asked.status in (0, state)]
+        if not wanted:  # a state that no task of this server has
             return a2a.ListTasksResponse(page_size=size, total_size=0)
-        page = await runs_newest_first(
+        page = await runs_by_status_time(
             self.desk.services.store,
             self.desk.id,
             agent=AGENT,
-            prefix=f"{PREFIX}{asked.context_id}/" if asked.context_id else PREFIX,
-            statuses=wanted or None,
-            before=int(token) if token else None,
+            prefix=PREFIX,
+            conversation=f"{PREFIX}{asked.context_id}" if asked.context_id else None,
+            statuses=wanted,
+            since_us=since_us,
+            behind=Place(*map(int, token.groups())) if token else None,
             limit=size,
         )
-        room = MediaRoom()  # of the whole page: the newest come first
+        room = MediaRoom()  # of the whole page: the first come first
         tasks = [
             await self.show(
                 await self.desk.show(row.run),
@@ -292,5 +297,5 @@ class TaskReader:
             tasks=tasks,
             page_size=size,
             total_size=page.total,
-            next_page_token="" if page.next is None else str(page.next),
+            next_page_token="" if page.next is None else f"{page.next.status_us}-{page.next.id}",
         )

@@ -43,6 +43,7 @@ class RunOut(ResponseBody):
     total_cost_microusd: int | None = Field(default=None, description="With its descendants.")
     started_us: int | None
     ended_us: int | None
+    status_us: int | None = Field(default=None, description="When it came to its status.")
 
 
 class ApprovalOut(ResponseBody):
