@@ -12,11 +12,17 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from artelier.app import VIEWS
 from artelier.errors import HistoryLost, StoreUnavailable
@@ -322,3 +328,55 @@ def test_a_mission_is_followed_exported_and_verified(address: str, tmp_path: Pat
     report = verify_place(address, VIEWS)
     assert (report.findings, report.unchecked) == ([], [])
     assert artelier("verify", "--head", report.head).rstrip().endswith("ok")
+
+
+def _certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return the files of a certificate for a host, which is its own authority, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / f"{name}.crt", folder / f"{name}.key"
+    files[0].write_bytes(made.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return files
+
+
+def test_a_pooler_that_demands_tls_is_known_by_its_certificate(direct: str, tmp_path: Path) -> None:
+    program = find_pgbouncer()
+    if program is None:
+        pytest.skip("pgbouncer is not installed here (apt-get install pgbouncer): no pooler to test with")
+    tls, other = _certificate(tmp_path, "pooler.test"), _certificate(tmp_path, "other.test")
+    database = direct.split("/")[3].split("?")[0]
+    with closing(PgBouncer(program, has_server().folder, tls=tls)) as pooler:
+
+        def through(host: str, *, authority: Path) -> str:
+            return (
+                f"postgresql://artelier@{host}:{pooler.port}/{database}"
+                f"?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={authority}"
+            )
+
+        async def append() -> None:
+            with closing(open_store(through("pooler.test", authority=tls[0]), (TALLY,))) as store:
+                for number in range(1, 6):
+                    await store.append(batch("run:a", number, expected=number - 1))
+                assert await total(store, "run:a") == 15
+
+        asyncio.run(append())
+        for host, authority in (("other.test", tls[0]), ("pooler.test", other[0])):
+            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+                open_store(through(host, authority=authority), (TALLY,))
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            open_store(f"postgresql://artelier@127.0.0.1:{pooler.port}/{database}?sslmode=disable", (TALLY,))
+    assert verify_place(direct, (TALLY,)).findings == []

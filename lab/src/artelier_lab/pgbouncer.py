@@ -23,13 +23,30 @@ def find_pgbouncer() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class PgBouncer:
     """A pooler on a socket in a folder of its own."""
 
     def __init__(
-        self, program: str, server_folder: Path, *, pool_mode: str = "transaction", pool_size: int = POOL_SIZE
+        self,
+        program: str,
+        server_folder: Path,
+        *,
+        pool_mode: str = "transaction",
+        pool_size: int = POOL_SIZE,
+        tls: tuple[Path, Path] | None = None,
     ) -> None:
-        """`server_folder`: where the server's socket is, or that of a proxy before it."""
+        """`server_folder`: where the server's socket is, or that of a proxy before it.
+
+        `tls`: the files of a certificate and of its key; then it is at `port` of the loopback, too, and takes
+        encrypted connections alone there.
+        """
+        self.port = 5432 if tls is None else _free_port()
         self.folder = Path(
             tempfile.mkdtemp(prefix="pgb-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         )
@@ -43,6 +60,15 @@ class PgBouncer:
             "server_round_robin = 1\nserver_idle_timeout = 1\nserver_login_retry = 0.1\n"
             "max_client_conn = 200\n"
         )
+        if tls is not None:
+            copied = [Path(shutil.copy(file, self.folder)) for file in tls]
+            for file in copied:
+                shutil.chown(file, self._user or os.getuid())
+            with settings.open("a") as more:
+                more.write(
+                    f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nclient_tls_sslmode = require\n"
+                    f"client_tls_cert_file = {copied[0]}\nclient_tls_key_file = {copied[1]}\n"
+                )
         if self._user is not None:
             shutil.chown(self.folder, self._user)
         os.chmod(self.folder, 0o711)
@@ -61,7 +87,7 @@ class PgBouncer:
         end = time.monotonic() + START_S
         while time.monotonic() < end and self._process.poll() is None:
             with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(str(self.folder / ".s.PGSQL.5432")) == 0:
+                if probe.connect_ex(str(self.folder / f".s.PGSQL.{self.port}")) == 0:
                     return
             time.sleep(0.01)
         raise RuntimeError(f"pgbouncer did not start:\n{(self.folder / 'log').read_text()[-2000:]}")
