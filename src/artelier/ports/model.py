@@ -156,7 +156,7 @@ OnReasoning = Callable[[str], Awaitable[None]]
 """Given each piece of what a model thinks, as it comes; an empty one when the call is made again."""
 
 
-def _no_hash(pieces: Sequence[bytes]) -> str:
+def _no_hash(*pieces: bytes) -> str:
     return ""
 
 
@@ -180,7 +180,7 @@ class Sending:
         "retry_at_us",
     )
 
-    def __init__(self, hash_of: Callable[[Sequence[bytes]], str] = _no_hash) -> None:
+    def __init__(self, hash_of: Callable[..., str] = _no_hash) -> None:
         """`hash_of`: returns what stands in the log for a body, given in pieces."""
         self._hash_of = hash_of
         self.attempt = 0
@@ -217,7 +217,7 @@ class Sending:
 
     def note_body(self, pieces: Sequence[bytes]) -> None:
         """Note an HTTP body that is sent, in pieces; it is not kept."""
-        self.body_hash = self._hash_of(pieces)
+        self.body_hash = self._hash_of(*pieces)
 
     def note_piece(self, chars: int, now_s: float) -> None:
         """Note a sign of life, with so many characters of the answer."""

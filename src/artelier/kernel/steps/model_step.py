@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, cast
 
@@ -208,7 +209,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         port=draft.media.port_for(port),
         reservation=reservation,
         span=_span(core, key, name, assembled),
-        sent=Sending(lambda pieces: body_hash(core.key, *pieces)),
+        sent=Sending(partial(body_hash, core.key)),  # what is sent outlives its run, in connections
         not_sent=draft.media.not_sent,
     )
     return await asked_before(core, ready) if is_asked else ready
