@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from artelier.world import World
+from artelier.world.agent import WorldAgentRow
 from artelier.world.mind import prompt_sections
 from tests.world.places import add, world_at
 from tests.world.speaking import Speaking
@@ -93,6 +95,33 @@ def test_news_that_are_too_long_are_cut_and_there() -> None:
 
     assert "the mill burns" in shown and "[cut:" in shown and len(shown) < 33_000
     assert json.dumps(inbox[1]) in shown
+
+
+class Counted(World):
+    """A world that counts how often its agents are read."""
+
+    reads = 0
+
+    async def agents(self) -> dict[str, WorldAgentRow]:
+        self.reads += 1
+        return await super().agents()
+
+
+def test_agents_that_are_named_often_are_read_once_and_told_once(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    rules = {"rule": lambda facts: heard.append(facts["inbox"]), "idle": lambda facts: None}
+
+    async def scenario() -> None:
+        agents = {"ana": {"policy": "rule"}, "bo": {"policy": "idle"}}
+        async with world_at(tmp_path, policies=rules, agents=agents) as world:
+            told = Counted.open(world.host, world.id)
+            assert isinstance(told, Counted)
+            await told.inject("the mill burns", to=["ana", "bo"] * 500)
+            await world.tick()
+            assert told.reads == 1
+
+    asyncio.run(scenario())
+    assert heard == [[{"from": "world", "text": "the mill burns"}]]
 
 
 @pytest.mark.corrupts

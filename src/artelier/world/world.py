@@ -304,11 +304,12 @@ class World:
     async def inject(self, text: str, *, to: Sequence[str] = (), by: str = OPERATOR) -> None:
         """Tell all agents, or those named, of something that happened: they learn of it in the next tick."""
         await self.row()
-        unknown = [agent for agent in to if agent not in await self.agents()]
-        if unknown:
+        named = tuple(dict.fromkeys(to))
+        known = await self.agents() if named else {}
+        if unknown := [agent for agent in named if agent not in known]:
             raise NotFound(f"{unknown[0]} is no agent of world {self.id}")
         ref, blob = make_blob(self.host.id, await self._stage_now().key(), text.encode())
-        await self._append([(ev.EventInjected(text=ref, to=tuple(to)), by)], [blob])
+        await self._append([(ev.EventInjected(text=ref, to=named), by)], [blob])
 
     # Running
 
