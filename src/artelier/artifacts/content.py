@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias, cast
 
@@ -174,12 +175,24 @@ Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, i
 CHANGES_MAX = 1000
 """Structural changes that are listed."""
 
+DIFF_CHARS_MAX = 1_000_000
+"""Characters of each text that are compared from the first difference on, and of all changes that are listed
+(guess: more than anybody reads)."""
+
+PATH_CHARS_MAX = 10_000
+"""Characters of a path that are shown (guess: longer ones are made to be long)."""
+
+_AROUND_CHARS = 100_000
+"""Characters before and behind a difference in which the lines around it are looked for."""
+
+_CUT = f"(the rest is left out: a difference is shown up to {DIFF_CHARS_MAX:,} characters)"
+
 
 class JsonDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference of JSON content; an absent side is `UNSET`."""
+    """One difference of JSON content; a side that is absent, or too large to be listed, is `UNSET`."""
 
     path: str
-    """JSON pointer (RFC 6901); empty is the whole."""
+    """JSON pointer (RFC 6901); empty is the whole. One of more than 10,000 characters is cut."""
     op: Literal["add", "remove", "replace"]
     before: Any = msgspec.UNSET
     after: Any = msgspec.UNSET
@@ -191,7 +204,8 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     media: Media
     """`text` or `json` if both versions are, else `bytes`."""
     text: str = ""
-    """A unified diff for text, one line per change for JSON, a sentence for bytes; empty if equal."""
+    """A unified diff for text, one line per change for JSON, a sentence for bytes; empty if equal. The last
+    line says so where the rest is left out."""
     changes: tuple[JsonDifference, ...] = ()
     """For JSON, at most `CHANGES_MAX`."""
 
@@ -201,8 +215,7 @@ def diff(before: Content, after: Content, *, names: tuple[str, str]) -> Diff:
     if isinstance(before, str) and isinstance(after, str):
         return Diff(media="text", text=line_diff(before, after, names=names))
     if media_of(before) == media_of(after) == "json":
-        changes = _changes(before, after)
-        return Diff(media="json", text="\n".join(map(_line, changes)), changes=tuple(changes))
+        return _json_diff(before, after)
     if before == after:
         return Diff(media="bytes")
     shown = [
@@ -243,66 +256,129 @@ class _Matcher(SequenceMatcher[str]):
 def line_diff(before: str, after: str, *, names: tuple[str, str], context: int = 3) -> str:
     """Return a unified diff of two texts, with so many lines around each change; empty if they are equal.
 
-    Cost: 0.1 s at worst, whatever the texts are.
+    Of very long ones it shows `DIFF_CHARS_MAX` characters each from the first difference on, and says so.
+    Cost: 0.1 s at worst, whatever the texts are, and O(their size) to find where they differ.
     """
     if before == after:
         return ""
-    old, new = before.split("\n"), after.split("\n")
+    above, before, after = _clip(before, after, context=context)
+    old, new = before[:DIFF_CHARS_MAX].split("\n"), after[:DIFF_CHARS_MAX].split("\n")
     lines = [f"--- {names[0]}", f"+++ {names[1]}"]
     for group in _Matcher(old, new).get_grouped_opcodes(context):
         _, i1, _, j1, _ = group[0]
         _, _, i2, _, j2 = group[-1]
-        lines.append(f"@@ -{i1 + 1},{i2 - i1} +{j1 + 1},{j2 - j1} @@")
+        lines.append(f"@@ -{above + i1 + 1},{i2 - i1} +{above + j1 + 1},{j2 - j1} @@")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 lines += [f" {line}" for line in old[i1:i2]]
             else:
                 lines += [f"-{line}" for line in old[i1:i2]]
                 lines += [f"+{line}" for line in new[j1:j2]]
+    if max(len(before), len(after)) > DIFF_CHARS_MAX:
+        lines.append(_CUT)
     return "\n".join(lines)
 
 
-def _changes(before: Content, after: Content) -> list[JsonDifference]:
-    found: list[JsonDifference] = []
-    stack: list[tuple[str, Any, Any]] = [("", before, after)]
-    while stack and len(found) < CHANGES_MAX:
+def _clip(before: str, after: str, *, context: int) -> tuple[int, str, str]:
+    """Cut two texts down to where they differ and the lines around; first the number of lines above that.
+
+    The texts as a whole may be too large to be made into lines.
+    """
+    most = min(len(before), len(after))
+    low = _count_alike(most, lambda a, b: before[a:b] == after[a:b])
+    old_end, new_end = len(before), len(after)
+    tail = _count_alike(
+        most - low, lambda a, b: before[old_end - b : old_end - a] == after[new_end - b : new_end - a]
+    )
+    head = before[max(0, low - _AROUND_CHARS) : low].split("\n")
+    rest = before[old_end - tail :][:_AROUND_CHARS].split("\n")
+    if low > _AROUND_CHARS and len(head) > 1:
+        del head[0]  # a line without its beginning
+    if tail > _AROUND_CHARS and len(rest) > 1:
+        del rest[-1]
+    low -= len("\n".join(head[-1 - context :]))
+    tail -= len("\n".join(rest[: 1 + context]))
+    return before.count("\n", 0, low), before[low : old_end - tail], after[low : new_end - tail]
+
+
+def _count_alike(most: int, is_alike: Callable[[int, int], bool]) -> int:
+    """Return up to where all is alike, in steps that become smaller."""
+    found, step = 0, 1 << 20
+    while step:
+        if found + step <= most and is_alike(found, found + step):
+            found += step
+        else:
+            step >>= 1
+    return found
+
+
+def _json_diff(before: Content, after: Content) -> Diff:
+    changes: list[JsonDifference] = []
+    lines: list[str] = []
+    left = DIFF_CHARS_MAX
+    for change in _changes(before, after):
+        if left <= 0 or len(changes) == CHANGES_MAX:
+            lines.append(_CUT if left <= 0 else f"(the rest is left out: {CHANGES_MAX:,} changes are shown)")
+            break
+        changes.append(change)
+        lines.append(_line(change))
+        left -= len(lines[-1])
+    return Diff(media="json", text="\n".join(lines), changes=tuple(changes))
+
+
+_Path: TypeAlias = "tuple[_Path, str] | None"
+"""The keys to a place, the last one first: only of a change that is shown they become one text."""
+
+
+def _changes(before: Content, after: Content) -> Iterator[JsonDifference]:
+    stack: list[tuple[_Path, Any, Any]] = [(None, before, after)]
+    while stack:
         path, old, new = stack.pop()
         if old is msgspec.UNSET:
-            found.append(JsonDifference(path=path, op="add", after=new))
+            yield JsonDifference(path=_pointer(path), op="add", after=_listed(new))
         elif new is msgspec.UNSET:
-            found.append(JsonDifference(path=path, op="remove", before=old))
+            yield JsonDifference(path=_pointer(path), op="remove", before=_listed(old))
         elif isinstance(old, dict) and isinstance(new, dict):
             stack.extend(_members(path, cast("dict[str, Any]", old), cast("dict[str, Any]", new)))
         elif isinstance(old, list) and isinstance(new, list):
             stack.extend(_items(path, cast("list[Any]", old), cast("list[Any]", new)))
         elif old != new or type(cast(object, old)) is not type(cast(object, new)):
             # The types too: 1, 1.0 and true are three values.
-            found.append(JsonDifference(path=path, op="replace", before=old, after=new))
-    return found
+            sides = (_listed(cast(object, old)), _listed(cast(object, new)))
+            yield JsonDifference(path=_pointer(path), op="replace", before=sides[0], after=sides[1])
 
 
-def _members(path: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, object, object]]:
+def _members(path: _Path, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[_Path, object, object]]:
     """Pairs to compare, last key first: they go onto a stack."""
     return [
-        (
-            f"{path}/{key.replace('~', '~0').replace('/', '~1')}",
-            old.get(key, msgspec.UNSET),
-            new.get(key, msgspec.UNSET),
-        )
+        ((path, key), old.get(key, msgspec.UNSET), new.get(key, msgspec.UNSET))
         for key in sorted(old.keys() | new.keys(), reverse=True)
     ]
 
 
-def _items(path: str, old: list[Any], new: list[Any]) -> list[tuple[str, object, object]]:
+def _items(path: _Path, old: list[Any], new: list[Any]) -> list[tuple[_Path, object, object]]:
     return [
-        (f"{path}/{n}", old[n] if n < len(old) else msgspec.UNSET, new[n] if n < len(new) else msgspec.UNSET)
+        ((path, str(n)), old[n] if n < len(old) else msgspec.UNSET, new[n] if n < len(new) else msgspec.UNSET)
         for n in reversed(range(max(len(old), len(new))))
     ]
 
 
+def _pointer(path: _Path) -> str:
+    keys: list[str] = []
+    while path is not None:
+        path, key = path
+        keys.append(key[:PATH_CHARS_MAX].replace("~", "~0").replace("/", "~1"))
+    pointer = "".join(f"/{key}" for key in reversed(keys))
+    return pointer if len(pointer) <= PATH_CHARS_MAX else f"{pointer[:PATH_CHARS_MAX]}..."
+
+
+def _listed(value: object) -> object:
+    return value if is_small(value, bytes_max=DIFF_CHARS_MAX) else msgspec.UNSET
+
+
 def _line(change: JsonDifference) -> str:
     def to_json(value: object) -> str:
-        return msgspec.json.encode(value).decode()
+        return "(too large to be shown)" if value is msgspec.UNSET else msgspec.json.encode(value).decode()
 
     if change.op == "add":
         return f"+ {change.path}: {to_json(change.after)}"

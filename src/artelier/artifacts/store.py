@@ -204,12 +204,12 @@ class Artifacts:
         )
         return tuple(found)
 
-    async def diff(self, id: str, a: int, b: int) -> Diff:
+    async def diff(self, id: str, a: int, b: int, *, price_max: int | None = None) -> Diff:
         """Return what changed from version `a` to version `b`. Both are read, and paid for if that has a
-        price.
+        price: `price_max` is as of `read`, for each.
         """
         names = (f"{check_new_id(id)}@{a}", f"{id}@{b}")
-        before, after = [(await self.read(name)).content for name in names]
+        before, after = [(await self.read(name, price_max=price_max)).content for name in names]
         return await asyncio.to_thread(diff, before, after, names=names)
 
     async def lineage(self, id: str) -> Lineage:

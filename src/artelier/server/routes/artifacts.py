@@ -179,8 +179,7 @@ async def diff(
 ) -> wire.ArtifactDiff:
     """Return what changed from version `a` to version `b`, if reading them is free."""
     artifacts = await _of(desk, actor, world)
-    await artifacts.read(_ref(id, b), price_max=0)  # else the comparison would pay
-    found = msgspec.to_builtins(await artifacts.diff(id, a, b))
+    found = msgspec.to_builtins(await artifacts.diff(id, a, b, price_max=0))
     return wire.ArtifactDiff(a=a, b=b, **found)
 
 

@@ -8,6 +8,7 @@ from artelier_lab.availability.inputs import (
     documents,
     floods,
     programs,
+    reads,
     strangers,
     uploads,
 )
@@ -21,6 +22,7 @@ INPUTS = (
     *agents.INPUTS,
     *documents.INPUTS,
     *programs.INPUTS,
+    *reads.INPUTS,
     *floods.INPUTS,
 )
 """In the order in which they are tried."""
