@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from artelier import Kernel
 from artelier.artifacts import json_items
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX, PIECE_BYTES, SLOW_ITEMS
-from artelier.content_thread import content_owner, run_in_content_thread
+from artelier.content_thread import run_in_content_thread
 from artelier.kernel import Policy
+from artelier.owner_threads import content_owner
 from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
 from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import DetectedValue

@@ -17,6 +17,7 @@ from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantScopes
 from artelier.log import run_stream
 from artelier.log.queries import held_leases
+from artelier.owner_threads import content_owner
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""
@@ -230,6 +231,7 @@ class Worker:
 
     async def _drive(self, tenant: str, run_id: str) -> None:
         outcome: Any
+        content_owner.set(f"tenant {tenant}")
         try:
             outcome = await resume_run(self._kernel, tenant, run_id, on_wait="return")
         except LeaseHeld:

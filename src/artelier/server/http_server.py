@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from fastapi import FastAPI
 
 from artelier.errors import InvalidConfig
 from artelier.garbage import give_large_back, leave_out, look_again
+from artelier.owner_threads import OwnerThreads
 from artelier.server.security.connection_limits import (
     HEADERS_S,
     UNREAD_S,
@@ -41,6 +43,10 @@ THREAD_SWITCH_S = 0.0005
 """How long a thread that computes keeps the interpreter while the event loop waits for it. The loop gives
 the interpreter up at every row that it reads and every packet that it sends: at Python's 5 ms, a request
 beside one large document took 200 ms."""
+THREADS_MAX = 32
+"""Threads of an event loop, as many as Python's own executor has at most."""
+THREADS_OF_OTHERS = 2
+"""So many of them are left to others whatever one user has the server do."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -74,6 +80,15 @@ def address_of(bound: socket.socket, settings: ServerSettings) -> str:
     port = bound.getsockname()[1]
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def make_executor() -> OwnerThreads:
+    """Return what `asyncio.to_thread` works in, and names of hosts are looked up in, while a server runs.
+
+    One user has at most all threads but two, and all users together one less than there are.
+    """
+    threads = max(THREADS_OF_OTHERS + 1, min(THREADS_MAX, (os.cpu_count() or 1) + 4))
+    return OwnerThreads(threads, name="artelier", owner_max=threads - THREADS_OF_OTHERS, kept=1)
 
 
 class Server(uvicorn.Server):
@@ -111,6 +126,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(AcceptErrors(loop))
+        loop.set_default_executor(make_executor())
         self._thread_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(self._thread_switch_s, THREAD_SWITCH_S))
         await super().startup(sockets)

@@ -23,8 +23,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
-from artelier.content_thread import content_owner
 from artelier.errors import AccessDenied, ArtelierError
+from artelier.owner_threads import content_owner
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.security.connection_limits import Admission
 from artelier.server.security.held_bodies import HeldBodies, HeldBody

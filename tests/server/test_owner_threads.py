@@ -1,0 +1,187 @@
+"""Threads that all users of a server share: whatever one of them has it do, others find a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from artelier import AutonomousAgent, Kernel, Tenant, tool
+from artelier.agents import Worker
+from artelier.owner_threads import OwnerThreads, content_owner
+from artelier.testing import ScriptedModel, tool_call
+from tests.server.house import house, on_a_port
+
+PATIENCE_S = 60
+
+
+class Hold:
+    """Work that takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.count = 0
+        self._go = threading.Event()
+
+    def __call__(self) -> None:
+        self.count += 1
+        self.begun.release()
+        assert self._go.wait(PATIENCE_S)
+
+    def wait(self, count: int) -> None:
+        """Wait until so many have begun."""
+        for _ in range(count):
+            assert self.begun.acquire(timeout=PATIENCE_S)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+@contextmanager
+def held(threads: OwnerThreads) -> Iterator[Hold]:
+    hold = Hold()
+    try:
+        yield hold
+    finally:
+        hold.let_go()
+        threads.shutdown()
+
+
+def test_others_find_a_thread_while_one_owner_has_more_work_than_there_are() -> None:
+    threads = OwnerThreads(4, name="test", owner_max=2)
+    with held(threads) as hold:
+        asked = [threads.put(owner="a", call=hold) for _ in range(9)]
+        hold.wait(2)
+
+        assert threads.put(owner="b", call=lambda: "done").result(PATIENCE_S) == "done"
+        assert hold.count == 2
+
+    assert [one.result(0) for one in asked] == [None] * 9
+    assert hold.count == 9
+
+
+def test_what_the_process_does_for_itself_finds_a_thread_whatever_all_users_do() -> None:
+    threads = OwnerThreads(4, name="test", owner_max=2, kept=1)
+    with held(threads) as hold:
+        asked = [threads.put(owner=owner, call=hold) for owner in "aabbccdd"]
+        hold.wait(3)
+
+        assert threads.put(owner="", call=lambda: "done").result(PATIENCE_S) == "done"
+        assert hold.count == 3
+
+    assert all(one.done() for one in asked)
+
+
+def test_the_owner_comes_first_of_whom_least_runs_and_then_of_whom_least_was_done() -> None:
+    threads, order, first = OwnerThreads(2, name="test"), list[str](), threading.Event()
+    with held(threads) as hold:
+        threads.put(owner="a", call=hold)
+        threads.put(owner="b", call=lambda: first.wait(PATIENCE_S))
+        hold.wait(1)
+        asked = [
+            threads.put(owner=name[0], call=lambda name=name: order.append(name))
+            for name in ("a1", "a2", "b1", "b2", "c1", "b3")
+        ]
+        first.set()
+        for one in asked:
+            one.result(PATIENCE_S)
+
+    assert order == ["b1", "c1", "b2", "b3", "a1", "a2"], "for a another thread is at work"
+
+
+def test_what_is_cancelled_before_it_has_begun_is_not_done_and_takes_no_turn() -> None:
+    threads = OwnerThreads(3, name="test", owner_max=1)
+    with held(threads) as hold:
+        asked = [threads.put(owner="a", call=hold) for _ in range(5)]
+        hold.wait(1)
+        assert [one.cancel() for one in asked] == [False, True, True, True, True]
+
+    assert hold.count == 1
+
+
+def test_a_shutdown_waits_for_what_waits_and_cancels_it_where_it_is_asked_to() -> None:
+    done = list[int]()
+    threads = OwnerThreads(3, name="test", owner_max=1)
+    for number in range(20):
+        threads.put(owner="a", call=lambda number=number: done.append(number))
+    threads.shutdown()
+    assert done == list(range(20))
+    with pytest.raises(RuntimeError):
+        threads.submit(print)
+
+    threads = OwnerThreads(3, name="test", owner_max=1)
+    hold = Hold()
+    asked = [threads.put(owner="a", call=hold) for _ in range(5)]
+    hold.wait(1)
+    threads.shutdown(wait=False, cancel_futures=True)
+    hold.let_go()
+    threads.shutdown()
+    assert [one.cancelled() for one in asked] == [False, True, True, True, True]
+
+
+def test_an_error_ends_the_turn_of_its_owner() -> None:
+    threads = OwnerThreads(2, name="test", owner_max=1)
+    failed = threads.put(owner="a", call=lambda: 1 // 0)
+    assert threads.put(owner="a", call=lambda: "done").result(PATIENCE_S) == "done"
+    with pytest.raises(ZeroDivisionError):
+        failed.result(PATIENCE_S)
+    threads.shutdown()
+
+
+def test_a_user_of_a_server_is_answered_while_another_has_it_do_sixty_slow_things(tmp_path: Path) -> None:
+    """Six threads did what had come first: who came later got no answer in 40 seconds."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, on_a_port(home.app) as address:
+            hold = Hold()
+            content_owner.set("somebody else")
+            asked = [asyncio.create_task(asyncio.to_thread(hold)) for _ in range(60)]
+            try:
+                async with httpx.AsyncClient(
+                    base_url=address, cookies=dict(home.client.cookies), timeout=PATIENCE_S
+                ) as client:
+                    token = (await client.get("/api/v1/me")).json()["csrf_token"]
+                    answer = await client.post(
+                        "/api/v1/profiles/validate",
+                        json={"profile": {"profile_id": "x", "operations": []}},
+                        headers={"X-CSRF-Token": token},
+                    )
+                assert answer.status_code == 200, answer.text
+                assert 0 < hold.count < 60
+                content_owner.set("")
+                assert await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+            finally:
+                hold.let_go()
+                await asyncio.gather(*asked)
+
+    asyncio.run(scenario())
+
+
+def test_what_a_worker_does_for_a_tenant_takes_turns_in_that_name(tmp_path: Path) -> None:
+    """It was all done in the name of the process, so that the agents of one tenant came before all users."""
+    owners = list[str]()
+
+    @tool(side_effect=False)
+    async def look() -> str:
+        """Look."""
+        owners.append(content_owner.get())
+        if len(owners) == 1:
+            await kernel.for_tenant("t").pause("r")
+        return "seen"
+
+    async def scenario() -> None:
+        await kernel.tenants.open(Tenant("t", grants={"tools:*"}))
+        agent = AutonomousAgent(kernel=kernel)
+        await agent.run(run_id="r", model="m", prompt="look", tenant="t", on_wait="return")
+        await kernel.for_tenant("t").resume("r")
+        assert await Worker(kernel, kernel.services).once() == 1
+
+    model = ScriptedModel([*[tool_call("look", {})] * 2, "done"])
+    with Kernel.open(tmp_path / "s.db", models=model, tools=[look], environ={}) as kernel:
+        asyncio.run(scenario())
+    assert owners == ["", "tenant t"]
