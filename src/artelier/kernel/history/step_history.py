@@ -120,6 +120,8 @@ class History:
         self._segments = segments
         self._steps: dict[str, Recorded] = {}
         self._contexts: dict[str, ev.ContextAssembled] = {}
+        self.reacts = not segments
+        """Whether the run's code reacts to each outcome before the next one, see `RunStarted`."""
         self.found = 0
         """Recorded steps handed out."""
         self.asking: dict[str, Recorded] = {}
@@ -267,6 +269,8 @@ class History:
         self._note_last(data)
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
+        elif isinstance(data, ev.RunStarted):
+            self.reacts = data.reacts
         elif isinstance(data, ev.RunCompleted | ev.RunFailed):
             if not inherited:
                 self._leave(at_us)
@@ -382,7 +386,8 @@ class History:
         if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
             step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
             if data.asked and step.request is None:
-                step.began = self._position + 1 - GAP * (data.late + data.asked)
+                nth = data.asked_nth - 1 if data.asked_nth else 1
+                step.began = self._position + nth - GAP * (data.late + data.asked)
         step.actor, step.at_us = stored.actor, stored.at_us
         if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
             step.outcome, step.status, step.ended = None, "open", 0
