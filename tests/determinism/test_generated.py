@@ -111,3 +111,31 @@ def test_code_that_cleans_up_behind_a_failure_goes_on_when_it_is_retried(
         return code
 
     live_through_retry(tmp_path, program(fails=True), program(fails=False), "cleans up")
+
+
+def test_code_that_cleans_up_for_long_behind_a_failure_goes_on_when_it_is_retried(tmp_path: Path) -> None:
+    """`run.reopened` stands on the next page of the log, far behind what it makes void."""
+
+    async def work(run: Run) -> str:
+        try:
+            await run.sleep(30, key="w")
+            return "slept"
+        finally:
+            for number in range(75):
+                await _ask(run, f"{number}", key=f"clean {number}")
+
+    def program(*, fails: bool) -> Any:
+        async def code(run: Run, _: Outside) -> Any:
+            for number in range(400):
+                await run.step("before", lambda: 0, key=f"before {number}")
+            task = asyncio.ensure_future(work(run))
+            try:
+                await run.sleep(1, key="z")
+                return [await _ask(run, "!q" if fails else "q", key="q"), await task]
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        return code
+
+    live_through_retry(tmp_path, program(fails=True), program(fails=False), "cleans up for long")

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from artelier.errors import Erased, Exhausted
@@ -22,7 +22,7 @@ from artelier.kernel.steps.step_keys import beside, bounded_id
 from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.kernel.tool_calls.tool_questions import ToolQuestions
 from artelier.log import BlobRef, Event, EventData, Store, Stream, Tx
-from artelier.log.queries import events_since, newest_position
+from artelier.log.queries import events_since, newest_position, stream_events
 
 LATE_EVENTS = 64
 """How far behind an outcome may stand that the code cancelled the step all the same (see `Delivery`)."""
@@ -106,6 +106,7 @@ class RepeatedQuestion:
 class Segment:
     """A stretch of history: a stream from `after` (exclusive) up to `upto` (inclusive)."""
 
+    stream_id: int
     stream: Stream
     after: int
     upto: int
@@ -132,6 +133,8 @@ class History:
         """Keys of steps on a path that is past, see `Recorded.is_past`."""
         self._passed: set[str] = set()
         """Keys that nobody waits for any more."""
+        self._reopened: dict[int, int] = {}
+        """Seq of the last `run.reopened` of each stream, once that matters."""
         self._position = 0
         self._resumed_us = 0
         self._last_cut: list[str] = []
@@ -158,7 +161,7 @@ class History:
         while self._segments:
             step = self._steps.get(key)
             if step is not None and step.status in ("completed", "cancelled"):
-                if self._position - step.ended >= GAP * LATE_EVENTS:
+                if self._position - step.ended >= GAP * LATE_EVENTS and not await self._reopens_later():
                     break
             await self._read_page()
         step = self._steps.pop(key, None)
@@ -261,7 +264,19 @@ class History:
         if len(events) < PAGE or events[-1].seq >= segment.upto:
             self._segments.pop(0)
         else:
-            self._segments[0] = Segment(segment.stream, events[-1].seq, segment.upto, segment.inherited)
+            self._segments[0] = replace(segment, after=events[-1].seq)
+
+    async def _reopens_later(self) -> bool:
+        """Return True if the run was reopened behind what was read: cleaning up before that may be long."""
+        for segment in self._segments:
+            number = segment.stream_id
+            if number not in self._reopened:
+                kind, upto = ev.RunReopened.KIND, segment.upto
+                rows = await stream_events(self._store, number, kind, upto=upto, newest=1)
+                self._reopened[number] = rows[0].seq if rows else 0
+            if self._reopened[number] > segment.after:
+                return True
+        return False
 
     def _fold(self, stored: Event, inherited: bool) -> None:
         data, at_us = stored.decode(), stored.at_us
