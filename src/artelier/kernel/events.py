@@ -24,6 +24,9 @@ from artelier.kernel.tenants.events import (
     TenantDeclared,
     TenantUpdated,
 )
+from artelier.kernel.tool_calls.question_events import ApprovalHeard as ApprovalHeard
+from artelier.kernel.tool_calls.question_events import ApprovalRequested as ApprovalRequested
+from artelier.kernel.tool_calls.question_events import ToolQuestionLeft as ToolQuestionLeft
 from artelier.ledger import CappingEvent, Counting, Moving
 from artelier.log import BlobRef, EventData, event, upcaster
 
@@ -593,25 +596,6 @@ class ContextRestored(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # People and time
-
-
-@event("approval.requested")
-class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """The run asks people something and waits."""
-
-    key: str
-    question: BlobRef
-    """JSON of `{question, details}`."""
-    expires_us: int | None = None
-    before_acting: bool = False
-    """True if the tool that asks says that it has done nothing yet: it may be entered again."""
-
-
-@event("tool.question_left")
-class ToolQuestionLeft(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool gave its question up (`key`), such as by a timeout of its own, and may act from now on."""
-
-    key: str
 
 
 @event("approval.given", names_messages=True)
