@@ -1,13 +1,15 @@
 """Random asyncio programs: trees drawn from a seed. What one gives is what its code has seen, in order.
 
 What the guide excludes is not drawn: two plain timers in one program, one that cuts off plain waiting, or one
-that ends at the same instant as a durable one, or as a step whose end cancels it.
+that ends at the same instant as a durable one, or as a step whose end cancels it; a stream that is left in a
+race against a plain timer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,12 +78,27 @@ def durable_limits(node: Node) -> set[float]:
     return own.union(*map(durable_limits, node.children))
 
 
+def _all_in(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from _all_in(child)
+
+
+def raced_streams(tree: Node) -> set[str]:
+    """Return the paths of streams in races against plain timers, as the guide excludes them."""
+    races = [list(_all_in(node)) for node in _all_in(tree) if node.kind in ("wait", "first", "kill")]
+    timed = [race for race in races if any(node.kind in ("plain", "wait_for") for node in race)]
+    return {node.path for race in timed for node in race if node.kind == "stream"}
+
+
 class Performer:
     """Runs a tree, and notes what its code sees."""
 
-    def __init__(self, run: Run, out: Outside, *, limits: set[float]) -> None:
-        """`limits`: no plain timer of that length may stand beside a durable one, as the guide says."""
-        self.limits = limits
+    def __init__(self, run: Run, out: Outside, tree: Node) -> None:
+        self.limits = durable_limits(tree)
+        """No plain timer of that length may stand beside a durable one, as the guide says."""
+        self.whole = raced_streams(tree)
+        """Streams that are read to the end."""
         self.run = run
         self.out = out
         self.seen: list[str] = []
@@ -123,7 +140,7 @@ class Performer:
             if isinstance(item, ModelResult):
                 return f"whole {item.text}"
             got.append(item.text)
-            if len(got) == node.count:
+            if len(got) == node.count and node.path not in self.whole:
                 break
         return "left"
 
@@ -194,10 +211,9 @@ class Performer:
 def generated(seed: int) -> Any:
     """The program of a seed."""
     tree = Draw(seed).program()
-    limits = durable_limits(tree)
 
     async def code(run: Run, out: Outside) -> Any:
-        performer = Performer(run, out, limits=limits)
+        performer = Performer(run, out, tree)
         await performer.do(tree)
         return list(performer.seen)  # tasks that nobody waits for may go on for a moment
 
@@ -207,7 +223,6 @@ def generated(seed: int) -> Any:
 def generated_beside(seed: int, *, fails: bool) -> Any:
     """The program of a seed beside a call that fails after a while, which ends it, or does not."""
     tree = Draw(seed).program()
-    limits = durable_limits(tree)
     rng = random.Random(f"beside {seed}")
     is_group, after_s = rng.random() < 0.5, rng.choice((0.05, 0.3, 0.7, 1.2, 2.1))
 
@@ -216,7 +231,7 @@ def generated_beside(seed: int, *, fails: bool) -> Any:
         await run.step_model(model="m", messages=[user("!q" if fails else "q")], key="q")
 
     async def code(run: Run, out: Outside) -> Any:
-        performer = Performer(run, out, limits=limits)
+        performer = Performer(run, out, tree)
         if not is_group:
             await asyncio.gather(performer.do(tree), ask(run))
         else:

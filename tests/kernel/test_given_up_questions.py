@@ -1,4 +1,4 @@
-"""A side effect that gives up the question that it asks before it acts."""
+"""A side effect that gives up the question that it asks before it acts, or dies behind the answer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from artelier import Kernel, Run, ToolContext, tool
 from tests.kernel.crashes import Deaths
-from tests.kernel.stage import EAGER, World, all_others_are_dead, drive, kinds, open_kernel, play, result_of
+from tests.kernel.stage import (
+    EAGER,
+    World,
+    all_others_are_dead,
+    drive,
+    has_status,
+    kinds,
+    open_kernel,
+    play,
+    result_of,
+)
 
 
 def hasty(world: World, *, timeout_s: float = 0.02, acted: Callable[[str], None] = print) -> Any:
@@ -67,3 +79,39 @@ def test_a_call_that_is_cut_off_in_its_question_has_done_nothing(tmp_path: Path)
         assert world.done == []
 
     play(scenario())
+
+
+@pytest.mark.parametrize("is_driven", [True, False], ids=["driven", "left"])
+def test_an_answer_that_a_dying_process_did_not_tell_is_heard_once(tmp_path: Path, is_driven: bool) -> None:
+    """It counted as heard from the moment at which its tool was entered again, or the answer recorded."""
+
+    async def killed(deaths: Deaths) -> None:
+        with open_kernel(tmp_path, tools=[hasty(World(), timeout_s=60)], fault=deaths) as kernel:
+            runs = kernel.for_tenant()
+            if is_driven:
+                driven = asyncio.ensure_future(drive(runs, pay_hastily))
+                await has_status(runs, "waiting_approval")
+                await runs.approve("r")
+                await driven
+            else:
+                await drive(runs, pay_hastily, on_wait="suspend")
+                await runs.approve("r")
+                await drive(runs, pay_hastily)
+
+    async def scenario() -> int:
+        deaths = Deaths(tmp_path / "s.db", World())
+        await killed(deaths)
+        count = 0
+        for death in deaths.found:
+            world = World()
+            with Kernel.open(death.path, tools=[hasty(world, timeout_s=60)], policy=EAGER) as kernel:
+                all_others_are_dead(kernel)
+                told = await kinds(kernel)
+                if "approval.given" in told and "approval.heard" not in told:
+                    count += 1
+                    assert await drive(kernel.for_tenant(), pay_hastily) == "completed", death.point
+                    assert world.done == ["default/r:c"]
+                    assert (await kinds(kernel)).count("approval.heard") == 1
+        return count
+
+    assert play(scenario())

@@ -13,6 +13,7 @@ from artelier.log import EventData, registered
 _SOURCES = (
     "artelier.kernel.events",
     "artelier.kernel.tenants.events",
+    "artelier.kernel.tool_calls.question_events",
     "artelier.log.blobs",
     "artelier.artifacts.events",
     "artelier.ledger.posting",

@@ -24,6 +24,9 @@ from artelier.kernel.tenants.events import (
     TenantDeclared,
     TenantUpdated,
 )
+from artelier.kernel.tool_calls.question_events import ApprovalHeard as ApprovalHeard
+from artelier.kernel.tool_calls.question_events import ApprovalRequested as ApprovalRequested
+from artelier.kernel.tool_calls.question_events import ToolQuestionLeft as ToolQuestionLeft
 from artelier.ledger import CappingEvent, Counting, Moving
 from artelier.log import BlobRef, EventData, event, upcaster
 
@@ -76,6 +79,8 @@ class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     """The row of `keys` of its record alone, below that of its subject or its tenant; None if it has none."""
     pii_rules: int = 1
     """How values are looked for where personal data is replaced: 2 also where they are encoded or parted."""
+    reacts: bool = False
+    """True if its code always reacts to an outcome before the next one comes. False in older histories."""
 
 
 @event("run.forked", version=2)
@@ -192,8 +197,7 @@ class RunReopened(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     resets: tuple[str, ...] = ()
     """Counts of the loop that begin anew: `iterations`, `repeated` (equal calls), `repairs` (of replies)."""
     limits: dict[str, int] = {}
-    """Limits of the loop that were raised: `max_iterations`, counted from the run's beginning;
-    `stuck_after`."""
+    """Raised limits of the loop: `max_iterations`, counted from the run's beginning; `stuck_after`."""
     in_order: bool = False
     """True if the new outcome of a step has its own place in the order, where nothing but cancellations
     stands behind its failure. Else, and in older histories, it takes the place of the failure."""
@@ -330,8 +334,7 @@ class ModelCompleted(Sent, frozen=True, kw_only=True, omit_defaults=True):
     unpriced: bool = False
     """True if nobody knows the price and the tenant allows that; `cost` is then no amount."""
     estimated: bool = False
-    """True if its provider did not say what was used, or it was cut off before that: tokens and cost are an
-    estimate."""
+    """True if its provider did not say what was used, or had no time to: tokens and cost are an estimate."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
 
@@ -371,12 +374,13 @@ class Cut(EventData, frozen=True, kw_only=True, omit_defaults=True):
     raised: bool = False
     """True if nobody cancelled the step: it raised `CancelledError` itself."""
     late: int = 0
-    """Requests and outcomes that stand between the cancellation and this event: it is recorded when it is
-    clear that the code goes on, and not the drive that was interrupted."""
+    """Requests and outcomes between the cancellation and this event, which waits until the code goes on."""
     nth: int = 0
     """Cancellations before it at the same place."""
     asked: int = 0
     """Of a computed step: one more than requests and outcomes while it was at work; 0 if unknown."""
+    asked_nth: int = 0
+    """Of a computed step: one more than the cancellations before it where it was asked for; 0 if unknown."""
 
 
 @event("step.cancelled")
@@ -479,8 +483,7 @@ class ToolCharged(Moving, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     cost: int
     once: bool = False
-    """True if it pays for the same spend of every later try of the call; false in older histories, where each
-    try was charged."""
+    """True if it pays for the same spend of later tries, too. False in older histories: each was charged."""
 
 
 @event("tool.unresolved")
@@ -593,25 +596,6 @@ class ContextRestored(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # People and time
-
-
-@event("approval.requested")
-class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """The run asks people something and waits."""
-
-    key: str
-    question: BlobRef
-    """JSON of `{question, details}`."""
-    expires_us: int | None = None
-    before_acting: bool = False
-    """True if the tool that asks says that it has done nothing yet: it may be entered again."""
-
-
-@event("tool.question_left")
-class ToolQuestionLeft(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool gave its question up (`key`), such as by a timeout of its own, and may act from now on."""
-
-    key: str
 
 
 @event("approval.given", names_messages=True)

@@ -5,6 +5,7 @@ export const KIND_WORDS: Readonly<Record<string, string>> = {
   "agent.joined": "{agent} joins",
   "agent.left": "{agent} leaves",
   "agent.moved": "{agent} goes from {origin} to {to} · {reason}",
+  "approval.heard": "the tool hears the answer · {key}",
   "artifact.charged": "{action} of {id} · paid by {payer}",
   "artifact.deleted": "{id} is deleted",
   "artifact.held": "the price of calling {id} is held · for {caller}",

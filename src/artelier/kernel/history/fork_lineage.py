@@ -117,7 +117,8 @@ def segments(places: Sequence[Place], *, head: int, start: tuple[int, int]) -> l
     for number in range(index, -1, -1):
         place = places[number]
         upto = head if number == 0 else place.upto
-        found.append(Segment(place.stream, after if number == index else 0, upto, number > 0))
+        seq = after if number == index else 0
+        found.append(Segment(place.stream_id, place.stream, seq, upto, number > 0))
     return [segment for segment in found if segment.upto > segment.after]
 
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from artelier.errors import Erased, Exhausted
@@ -22,7 +22,7 @@ from artelier.kernel.steps.step_keys import beside, bounded_id
 from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.kernel.tool_calls.tool_questions import ToolQuestions
 from artelier.log import BlobRef, Event, EventData, Store, Stream, Tx
-from artelier.log.queries import events_since, newest_position
+from artelier.log.queries import events_since, newest_position, stream_events
 
 LATE_EVENTS = 64
 """How far behind an outcome may stand that the code cancelled the step all the same (see `Delivery`)."""
@@ -106,6 +106,7 @@ class RepeatedQuestion:
 class Segment:
     """A stretch of history: a stream from `after` (exclusive) up to `upto` (inclusive)."""
 
+    stream_id: int
     stream: Stream
     after: int
     upto: int
@@ -120,6 +121,8 @@ class History:
         self._segments = segments
         self._steps: dict[str, Recorded] = {}
         self._contexts: dict[str, ev.ContextAssembled] = {}
+        self.reacts = not segments
+        """Whether the run's code reacts to each outcome before the next one, see `RunStarted`."""
         self.found = 0
         """Recorded steps handed out."""
         self.asking: dict[str, Recorded] = {}
@@ -130,6 +133,8 @@ class History:
         """Keys of steps on a path that is past, see `Recorded.is_past`."""
         self._passed: set[str] = set()
         """Keys that nobody waits for any more."""
+        self._reopened: dict[int, int] = {}
+        """Seq of the last `run.reopened` of each stream, once that matters."""
         self._position = 0
         self._resumed_us = 0
         self._last_cut: list[str] = []
@@ -156,7 +161,7 @@ class History:
         while self._segments:
             step = self._steps.get(key)
             if step is not None and step.status in ("completed", "cancelled"):
-                if self._position - step.ended >= GAP * LATE_EVENTS:
+                if self._position - step.ended >= GAP * LATE_EVENTS and not await self._reopens_later():
                     break
             await self._read_page()
         step = self._steps.pop(key, None)
@@ -259,7 +264,19 @@ class History:
         if len(events) < PAGE or events[-1].seq >= segment.upto:
             self._segments.pop(0)
         else:
-            self._segments[0] = Segment(segment.stream, events[-1].seq, segment.upto, segment.inherited)
+            self._segments[0] = replace(segment, after=events[-1].seq)
+
+    async def _reopens_later(self) -> bool:
+        """Return True if the run was reopened behind what was read: cleaning up before that may be long."""
+        for segment in self._segments:
+            number = segment.stream_id
+            if number not in self._reopened:
+                kind, upto = ev.RunReopened.KIND, segment.upto
+                rows = await stream_events(self._store, number, kind, upto=upto, newest=1)
+                self._reopened[number] = rows[0].seq if rows else 0
+            if self._reopened[number] > segment.after:
+                return True
+        return False
 
     def _fold(self, stored: Event, inherited: bool) -> None:
         data, at_us = stored.decode(), stored.at_us
@@ -267,6 +284,8 @@ class History:
         self._note_last(data)
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
+        elif isinstance(data, ev.RunStarted):
+            self.reacts = data.reacts
         elif isinstance(data, ev.RunCompleted | ev.RunFailed):
             if not inherited:
                 self._leave(at_us)
@@ -382,7 +401,8 @@ class History:
         if isinstance(data, ev.Cut):  # between two others, and behind those that came before it
             step.ended = self._position + 1 + data.nth - GAP * (1 + data.late)
             if data.asked and step.request is None:
-                step.began = self._position + 1 - GAP * (data.late + data.asked)
+                nth = data.asked_nth - 1 if data.asked_nth else 1
+                step.began = self._position + nth - GAP * (data.late + data.asked)
         step.actor, step.at_us = stored.actor, stored.at_us
         if isinstance(data, ev.ModelFailed) and data.family == "cancelled":
             step.outcome, step.status, step.ended = None, "open", 0

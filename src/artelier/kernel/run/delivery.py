@@ -16,21 +16,27 @@ from typing import Any, NoReturn, Protocol
 from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import GAP, TIMEOUT, History, Recorded
-from artelier.kernel.run.pending_steps import AtWork, Effects, StreamReading, note_step, scopes
+from artelier.kernel.run.pending_steps import (
+    AtWork,
+    Effects,
+    Patience,
+    StreamReading,
+    comes_before,
+    is_around,
+    note_step,
+    scopes,
+    was_beside,
+)
 from artelier.kernel.run.status import RunStatus, StatusMachine
 from artelier.kernel.run.writer import Actor
-from artelier.log import EventData
 from artelier.ports.tool import ToolPort
 
 REACTION_TICKS = 32
 """Turns of the event loop that code gets to react to an outcome before the next one reaches it; each task
 that waits for another takes about three (a guess: ten of them)."""
 
-PATIENCE_S = 5.0
-"""How much longer than recorded a replay waits for code to ask for a step before it goes on without it."""
-
 CANCEL_PATIENCE_S = 30.0
-"""The same for code that is to cancel a step again, after which the replay fails."""
+"""As `PATIENCE_S`, for code that is to cancel a step again, after which the replay fails."""
 
 
 class OrderedRun(Protocol):
@@ -92,6 +98,7 @@ class Delivery:
 
     core: OrderedRun  # held weakly, see `RunCore.itself`
     effects: Effects = field(init=False)
+    patience: Patience = field(init=False)
     main: asyncio.Task[object] | None = None
     """The task that opened the run: who cancels it interrupts the drive."""
     has_returned: bool = False
@@ -110,13 +117,12 @@ class Delivery:
     """Outcomes that this drive recorded and that have not reached the code, in order: by key, how many
     requests and outcomes there were then."""
     _ticks: int = 0
+    _is_brief: bool = False
+    """Whether those end when nothing else is to be done in the loop."""
     _waiting: dict[AtWork, asyncio.Event] = field(default_factory=dict[AtWork, asyncio.Event])
     """Steps that wait for their turn."""
     _pieces: asyncio.Event | None = None
     """Of whoever waits: set when the next piece of a stream may reach the code, or a step is over."""
-    _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
-    _patience_s: float = PATIENCE_S
-    _last_us: int = 0
     _at: int = 0
     """How far the code has come in the history, in requests and outcomes."""
     _place: tuple[int, int] = (0, -1)
@@ -132,7 +138,7 @@ class Delivery:
     """Turns of the event loop until the drive is suspended, unless something goes on."""
 
     def __post_init__(self) -> None:
-        self.effects = Effects(self)
+        self.effects, self.patience = Effects(self), Patience(self)
 
     def drive(self, *, is_ordered: bool) -> None:
         """Begin, in the task that opens the run."""
@@ -158,6 +164,7 @@ class Delivery:
         step = AtWork(key=key, kind=kind, task=task)
         if self.core.actor is not None and self.core.history.at_end:
             step.asked = next((count - 1 for count in self._noted.values()), self.core.actor.count)
+            step.asked_nth = self._next_nth(step.asked)
         self.add(step)
         return step
 
@@ -193,8 +200,7 @@ class Delivery:
         self.core.history.asking.pop(found.key, None)
         if (step := self.steps.get(found.key)) is not None:
             step.recorded = found
-        if (timer := self._timers.pop(found.key, None)) is not None:
-            timer.cancel()
+        self.patience.end(found.key)
         self._announce()
 
     def dispatches(self, key: str, tool: ToolPort, *, is_once: bool) -> None:
@@ -269,20 +275,19 @@ class Delivery:
         """Wait until the outcome of a step may reach the code."""
         if not self.is_ordered or step.is_settled or not (step.is_noted or step.ended):
             return
-        if step.is_held or (not step.is_noted and _is_beside(step.outcome)):
+        if step.is_held or (not step.is_noted and was_beside(step.outcome)):
             self._hold_back()  # what it was beside may have reached the code just now
         while self._must_wait(step):
             await self._wait(step)
         step.is_settled = True
         self._note_arrival(step)
         self._noted.pop(step.key, None)
-        if len(self.steps) > 1 or self.core.history.asking or self.core.history.past:
-            self._hold_back()
+        self._let_react(is_alone=len(self.steps) == 1 and not self.core.history.asking)
         self._announce()
 
     def _note_arrival(self, step: AtWork) -> None:
         if step.recorded is not None and step.ended:
-            self._last_us = max(self._last_us, step.recorded.at_us)
+            self.patience.note_arrival(step.recorded.at_us)
             self._at = max(self._at, step.ended // GAP)
             if isinstance(step.outcome, ev.Cut):
                 self._place = (self._at - self.core.history.count, step.ended % GAP - 1)
@@ -297,52 +302,55 @@ class Delivery:
             if step.is_noted and not ended:
                 if self._noted and next(iter(self._noted)) != step.key:
                     return True
-                if any(_comes_before(other, step) for other in self.steps.values()):
+                if any(comes_before(other, step) for other in self.steps.values()):
                     return True
             elif any(
-                0 < other.ended < ended and not other.is_settled and not _is_around(other, step)
+                0 < other.ended < ended and not other.is_settled and not is_around(other, step)
                 for other in self.steps.values()
             ):
                 return True
         missing = self.core.history.missing(*self._span(step))
         if missing is not None:
-            self._be_patient(missing)
+            self.patience.begin(missing)
         return missing is not None
 
     def _span(self, step: AtWork) -> tuple[int, int]:
         """Positions in the history between which a step was at work; 0 for no end."""
         if step.recorded is None:  # nothing in the log waited for its outcome
             return (0, 0) if step.is_beside and step.kind == "compute" else (0, -1)
-        if _is_beside(step.outcome):
+        if was_beside(step.outcome):
             return 0, step.ended
         return step.recorded.began, step.ended
 
-    def _be_patient(self, missing: Recorded) -> None:
-        """Wait for the code to ask for a step as long as it took when it was recorded, and a little more."""
-        if missing.key in self._timers:
-            return
-        since = max(self._last_us, missing.resumed_us)
-        took_s = max(0, missing.began_us - since) / 1_000_000 if since else 0.0
-        self._timers[missing.key] = self.core.loop.call_later(
-            took_s + self._patience_s, self._give_up, missing.key
-        )
-
-    def _give_up(self, key: str) -> None:
-        self._timers.pop(key, None)
-        self._patience_s = min(self._patience_s, 0.05)  # code that left out one step leaves out more
+    def skip(self, key: str) -> None:
+        """Wait for a recorded step no more."""
         self.core.history.skip(key)
         self._announce()
 
-    def _hold_back(self) -> None:
+    def _let_react(self, *, is_alone: bool) -> None:
+        """Hold back what comes next until the code has reacted to what reaches it now."""
+        history = self.core.history
+        if not is_alone or history.past:
+            self._hold_back()
+        elif history.reacts:
+            self._hold_back(is_brief=True)
+
+    def _hold_back(self, *, is_brief: bool = False) -> None:
+        """`is_brief`: at most as long as anything is to be done in the loop."""
+        self._is_brief = is_brief and (self._is_brief or not self._ticks)
         if not self._ticks:
             self.core.loop.call_soon(self._tick)
         self._ticks = REACTION_TICKS
 
     def _tick(self) -> None:
         self._ticks -= 1
-        if self._ticks:
-            asyncio.get_running_loop().call_soon(self._tick)  # the run may be gone by now
+        loop = asyncio.get_running_loop()  # the run may be gone by now
+        # No public interface tells it; a loop of others that keeps no such list gets all its turns.
+        is_idle = self._is_brief and not getattr(loop, "_ready", True)
+        if self._ticks and not is_idle:
+            loop.call_soon(self._tick)
         else:
+            self._ticks = 0
             self._announce()
 
     async def _next_piece(self) -> None:
@@ -419,7 +427,7 @@ class Delivery:
             self._quiet_ticks = REACTION_TICKS
 
     def _quiet_tick(self) -> None:
-        if self._ticks or self._timers or not all(map(self._is_parked, self.steps.values())):
+        if self._ticks or self.patience or not all(map(self._is_parked, self.steps.values())):
             self._quiet_ticks = 0  # the end of what is at work begins anew
             return
         self._quiet_ticks -= 1
@@ -492,8 +500,8 @@ class Delivery:
         if step.is_settled:
             return
         step.is_settled = True
-        if self.is_ordered and (len(self.steps) > 1 or self.core.history.past):
-            self._hold_back()  # the code reacts to this too
+        if self.is_ordered:
+            self._let_react(is_alone=len(self.steps) == 1)
         core = self.core
         if isinstance(step.outcome, ev.Cut):
             self._note_arrival(step)
@@ -510,9 +518,11 @@ class Delivery:
 
     def take_place(self, since: int) -> int:
         """Return how many cancellations stand behind so many requests and outcomes, before the one of now."""
-        last, nth = self._place
-        self._place = (since, nth + 1 if last == since else 0)
+        self._place = (since, self._next_nth(since))
         return self._place[1]
+
+    def _next_nth(self, since: int) -> int:
+        return self._place[1] + 1 if self._place[0] == since else 0
 
     def _since(self) -> int:
         """Return how many requests and outcomes this drive had recorded before now; below 0 for those that
@@ -520,7 +530,10 @@ class Delivery:
         """
         assert self.core.actor is not None
         history = self.core.history
-        on_their_way = any(other.ended and not other.is_settled for other in self.steps.values())
+        on_their_way = any(
+            other.ended and not other.is_settled and other.key not in history.past
+            for other in self.steps.values()
+        )
         if on_their_way or history.missing(self._at * GAP, 0) is not None:
             return self._at - history.count
         return next((count - 1 for count in self._noted.values()), self.core.actor.count)
@@ -595,6 +608,7 @@ class Delivery:
                 late=core.actor.count - one.since,
                 nth=one.nth,
                 asked=asked,
+                asked_nth=step.asked_nth + 1 if asked else 0,
             ),
             blobs,
         )
@@ -631,26 +645,7 @@ class Delivery:
         self.pending = []
         while self.closing:
             await asyncio.wait(tuple(self.closing))
-        for timer in self._timers.values():
-            timer.cancel()
-
-
-def _is_beside(outcome: EventData | None) -> bool:
-    """Return True if a computed step, of which nothing tells when it began, was not alone."""
-    return isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.beside
-
-
-def _comes_before(other: AtWork, step: AtWork) -> bool:
-    """Return True if a recorded outcome is still to come, before the one of `step` that is recorded now."""
-    if other is step or not other.ended or other.is_settled or _is_around(other, step):
-        return False
-    is_cut = isinstance(other.outcome, ev.Cut) and other.kind != TIMEOUT
-    return step.recorded is not None or not is_cut
-
-
-def _is_around(other: AtWork, step: AtWork) -> bool:
-    """Return True if a step is taken by another one, such as `run.first`, which ends after it."""
-    return step.key.startswith(f"{other.key}/")
+        self.patience.close()
 
 
 class at_step:

@@ -144,9 +144,11 @@ async def _recall(core: RunCore, key: str) -> None:
         stretches = [(requested - 2, requested)]
         if completed is not None and completed != requested:
             stretches.append((completed - 1, completed))
-        history = History(
-            core.store, [Segment(place.stream, max(0, after), upto, number > 0) for after, upto in stretches]
-        )
+        segments = [
+            Segment(place.stream_id, place.stream, max(0, after), upto, number > 0)
+            for after, upto in stretches
+        ]
+        history = History(core.store, segments)
         if (found := await history.find(full)) is not None:
             core.history.put_back(found)
         break

@@ -19,7 +19,8 @@ from weakref import WeakSet, proxy
 
 from artelier.clock import Clock
 from artelier.errors import ReplayMismatch, RunSuspended
-from artelier.kernel.history.step_history import History, Recorded
+from artelier.kernel import events as ev
+from artelier.kernel.history.step_history import TIMEOUT, History, Recorded
 from artelier.kernel.steps.step_keys import next_key
 from artelier.log import Blob, BlobRef, EventData
 
@@ -71,6 +72,8 @@ class AtWork:
     task: asyncio.Task[object] | None = None
     asked: int | None = None
     """Requests and outcomes that this drive had recorded when it was asked for; None if unknown."""
+    asked_nth: int = 0
+    """Cancellations that stood there by then."""
     is_left: bool = False
     is_settled: bool = False
     """Whether its end has reached the code, or its cancellation was taken down."""
@@ -91,6 +94,24 @@ class AtWork:
         if self.recorded is None or self.outcome is None or self.is_noted:
             return 0
         return 0 if self.recorded.status in ("unknown", "retry") else self.recorded.ended
+
+
+def was_beside(outcome: EventData | None) -> bool:
+    """Return True if a computed step, of which nothing tells when it began, was not alone."""
+    return isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.beside
+
+
+def comes_before(other: AtWork, step: AtWork) -> bool:
+    """Return True if a recorded outcome is still to come, before the one of `step` that is recorded now."""
+    if other is step or not other.ended or other.is_settled or is_around(other, step):
+        return False
+    is_cut = isinstance(other.outcome, ev.Cut) and other.kind != TIMEOUT
+    return step.recorded is not None or not is_cut
+
+
+def is_around(other: AtWork, step: AtWork) -> bool:
+    """Return True if a step is taken by another one, such as `run.first`, which ends after it."""
+    return step.key.startswith(f"{other.key}/")
 
 
 T = TypeVar("T")
@@ -201,6 +222,8 @@ class StepOrder(Protocol):
 
     async def turn(self, step: AtWork) -> None: ...
 
+    def skip(self, key: str) -> None: ...
+
 
 class Effects:
     """The side effects of one drive that its code has cancelled."""
@@ -305,6 +328,51 @@ class Effects:
             return True
         delivery = self._delivery
         return asyncio.current_task() is not delivery.main and not delivery.is_interrupted()
+
+
+PATIENCE_S = 5.0
+"""How much longer than recorded a replay waits for code to ask for a step before it goes on without it."""
+
+
+class Patience:
+    """The time that a replay gives its code to ask again for recorded steps, which hold up others."""
+
+    def __init__(self, delivery: StepOrder) -> None:
+        self._delivery = proxy(delivery)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._left_s = PATIENCE_S
+        self._last_us = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._timers)
+
+    def note_arrival(self, at_us: int) -> None:
+        """Note when an outcome was recorded that reaches the code now."""
+        self._last_us = max(self._last_us, at_us)
+
+    def begin(self, missing: Recorded) -> None:
+        """Wait for the code to ask for a step as long as it took when it was recorded, and a little more."""
+        if missing.key in self._timers:
+            return
+        since = max(self._last_us, missing.resumed_us)
+        took_s = max(0, missing.began_us - since) / 1_000_000 if since else 0.0
+        loop = asyncio.get_running_loop()
+        self._timers[missing.key] = loop.call_later(took_s + self._left_s, self._give_up, missing.key)
+
+    def _give_up(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self._left_s = min(self._left_s, 0.05)  # code that left out one step leaves out more
+        self._delivery.skip(key)
+
+    def end(self, key: str) -> None:
+        """The code has asked for a step."""
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for timer in self._timers.values():
+            timer.cancel()
 
 
 STOPPED = "artelier: stopped by a command"

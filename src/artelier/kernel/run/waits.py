@@ -51,7 +51,7 @@ async def approve(
         recorded = _same_question(core, recorded, core.ref_of(asked), exact=exact)
     if recorded is not None and isinstance(recorded.outcome, ev.ApprovalGiven):
         await _until_heard_together(core, key)
-        _hear(core, key)
+        await _hear(core, key)
         core.answers.pop(key, None)
         return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
@@ -61,9 +61,8 @@ async def approve(
         if expires_s is not None:
             expires_us = core.clock.now_us() + microseconds(expires_s)
         ref, blobs = core.keep_json(asked)
-        requested = ev.ApprovalRequested(
-            key=key, question=ref, expires_us=expires_us, before_acting=before_acting
-        )
+        told = dict.fromkeys(("before_acting", "tells_hearing"), before_acting)
+        requested = ev.ApprovalRequested(key=key, question=ref, expires_us=expires_us, **told)
         recorded = Recorded(key=key, kind="approval", request=requested)
         if before is not None:  # the origin's answer is none here: what came after it waits for it no more
             recorded.began = before.began
@@ -87,17 +86,19 @@ async def approve(
         waits_for = RunSuspended(core.run_id, status=RunStatus.WAITING_APPROVAL.value, reason=key)
         await _wait(core, waits_for, key=key, since=since, until_us=expires_us)
         since = core.turn
-    _hear(core, key)
+    await _hear(core, key)
     core.lifecycle.report(RunStatus.RUNNING)
     core.announce()  # to those that wait for it beside
     recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
     return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
 
 
-def _hear(core: RunCore, key: str) -> None:
+async def _hear(core: RunCore, key: str) -> None:
     """Note that an answer reaches who has asked. Errors: `RunSuspended` if the log says that it does not, as
     the drive has ended: the next one tells it.
     """
+    if core.history.questions.needs_hearing(key):
+        await core.writer.commit(ev.ApprovalHeard(key=key))
     if key in core.unheard:
         raise RunSuspended(core.run_id, status=RunStatus.WAITING_APPROVAL.value, reason=key)
     core.history.questions.hear(key)

@@ -1,9 +1,10 @@
 """The calls whose tools ask people, as the log tells of them: which of them have done nothing yet.
 
 A tool says with its question that it has done nothing before it (`before_acting`). That holds while nobody
-answers, and as long as the answer has not reached the tool: one that comes when nobody drives the run, or in
-the instant in which a drive ends, is heard by the next drive. A tool that gives its question up itself may
-have acted after that, unless its call was cut off with it.
+answers, and as long as the answer has not reached the tool, which `approval.heard` tells. Questions of older
+versions have no such event: an answer that came when nobody drove the run, or in the instant in which a drive
+ended, is heard by the next drive; any other counts as heard when it came. A tool that gives its question up
+itself may have acted after that, unless its call was cut off with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from artelier.log import EventData
 QUESTION_KINDS = (
     ev.ApprovalRequested.KIND,
     ev.ApprovalGiven.KIND,
+    ev.ApprovalHeard.KIND,
     ev.SignalReceived.KIND,
     ev.RunSuspendedEvent.KIND,
     ev.ToolRetried.KIND,
@@ -38,6 +40,10 @@ class _AskingCall:
     """Those that it has given up since then."""
     cut_off: set[str] = field(default_factory=set[str])
     """Those that it has given up because its call was cut off in them, in this drive."""
+    answered: set[str] = field(default_factory=set[str])
+    """Those that the log has an answer to."""
+    tell_hearing: set[str] = field(default_factory=set[str])
+    """Those whose answers the log tells to be heard."""
     is_silent: bool = False
     """True if it has asked since then without saying so."""
 
@@ -47,7 +53,8 @@ class _AskingCall:
 
     def take_back(self) -> None:
         """Take note that the call did nothing after it gave its questions up."""
-        self.open |= self.left
+        self.open |= self.left - self.answered
+        self.unheard |= self.left & self.answered
         self.left.clear()
 
 
@@ -80,15 +87,22 @@ class ToolQuestions:
         )
 
     def is_open(self, question: str) -> bool:
-        """Return True for a question before acting that nobody has answered or given up."""
+        """Return True for a question before acting that is not given up, and to which the tool has heard no
+        answer.
+        """
         call = self._call_of(question)
-        return call is not None and question in call.open
+        return call is not None and question in call.open | call.unheard
 
     def cut_off(self, key: str) -> None:
         """Note that a call was cut off in its question, and did nothing after it."""
         if (call := self._calls.get(key)) is not None:
             call.cut_off |= call.left
             call.take_back()
+
+    def needs_hearing(self, question: str) -> bool:
+        """Return True if the log is to tell that the tool hears the answer to a question, before it does."""
+        call = self._call_of(question)
+        return call is not None and question in call.tell_hearing and self.is_open(question)
 
     def hear(self, question: str) -> None:
         """Note that an answer reaches the tool now."""
@@ -117,8 +131,9 @@ class ToolQuestions:
             self._enter_again(data.key)
         elif isinstance(data, ev.ToolQuestionLeft):
             call = self._call_of(data.key)
-            if call is not None and data.key in call.open:
+            if call is not None and self.is_open(data.key):
                 call.open.discard(data.key)
+                call.unheard.discard(data.key)
                 call.left.add(data.key)
         elif isinstance(data, ev.StepCancelled | ev.StepTimedOut):
             if (call := self._calls.get(data.key)) is not None:
@@ -127,6 +142,8 @@ class ToolQuestions:
             self._ask(data)
         elif isinstance(data, ev.ApprovalGiven):
             self._answer(data)
+        elif isinstance(data, ev.ApprovalHeard):
+            self.hear(data.key)
         elif isinstance(data, ev.SignalReceived):
             self._told.add(f"signal {data.name}")
         elif isinstance(data, ev.RunSuspendedEvent):
@@ -138,14 +155,16 @@ class ToolQuestions:
         call.take_back()  # it asks again
         call.cut_off.clear()
         if not call.open:  # it may have heard, unless the end of the drive says so
-            call.heard |= call.unheard
-            call.unheard.clear()
+            call.heard |= call.unheard - call.tell_hearing
+            call.unheard &= call.tell_hearing
 
     def _ask(self, asked: ev.ApprovalRequested) -> None:
         key, number = _parts(asked.key)
         if asked.before_acting and number:
             call = self._calls.setdefault(key, _AskingCall())
             call.open.add(asked.key)
+            if asked.tells_hearing:
+                call.tell_hearing.add(asked.key)
             call.heard.clear()
             call.left.clear()
             call.is_silent = False
@@ -153,12 +172,16 @@ class ToolQuestions:
             call.is_silent = True
 
     def _answer(self, answer: ev.ApprovalGiven) -> None:
-        if not answer.queued:
-            self._told.add(answer.key)
         call = self._call_of(answer.key)
-        if call is not None and answer.key in call.open:
+        is_unheard = answer.queued or (call is not None and answer.key in call.tell_hearing)
+        if not is_unheard:
+            self._told.add(answer.key)
+        if call is None:
+            return
+        call.answered.add(answer.key)
+        if answer.key in call.open:
             call.open.discard(answer.key)
-            (call.unheard if answer.queued else call.heard).add(answer.key)
+            (call.unheard if is_unheard else call.heard).add(answer.key)
 
     def _leave(self, left: ev.RunSuspendedEvent) -> None:
         """A drive that has ended hears nothing more."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -382,8 +383,19 @@ async def _entered_again(
     """Enter a step once more under its idempotency key. `by`: see `ToolRetried`."""
     process = core.services.process if tool.side_effect and not tool.idempotent else ()
     with core.services.draining.at_work():
-        await core.writer.commit(ev.ToolRetried(key=key, by=by, process=process))
+        with _before_entering(core, key):
+            await core.writer.commit(ev.ToolRetried(key=key, by=by, process=process))
         return await _dispatch(core, tool, arguments, ask, key)
+
+
+@contextmanager
+def _before_entering(core: RunCore, key: str) -> Generator[None]:
+    """What cancels a call inside cancels one that may be made again, and is not: that is an outcome."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        core.delivery.effects.take_back(key)
+        raise
 
 
 async def _settle_found(
@@ -447,7 +459,8 @@ async def _settle_unknown(
             raise asyncio.CancelledError
         if not error:
             tool_outcome.trace_loss()
-            await core.boundary()
+            with _before_entering(core, key):
+                await core.boundary()
             core.redispatched[key] += 1
             core.deciding.discard(key)
             return await _entered_again(core, tool, arguments, ask, key, by="probe")
