@@ -74,7 +74,7 @@ def ask(
         endpoint = vendors.Endpoint(provider="any", api_key="k", base_url=provider.url)
         port = ProviderModel(build, endpoint, key_name="KEY")
         recorded: list[bytes] = []
-        sent = Sending(lambda pieces: recorded.append(b"".join(pieces)) or "")
+        sent = Sending(lambda *pieces: recorded.append(b"".join(pieces)) or "")
         before = sending.set(sent)
         try:
             with pytest.raises(ArtelierError) as refused:
