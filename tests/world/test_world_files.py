@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from artelier import Kernel
 from artelier.errors import InvalidConfig, NotFound
 from artelier.world import World
-from artelier.world.genesis import found, read_world_file, shipped, shipped_names
+from artelier.world.genesis import file as genesis_file
+from artelier.world.genesis import found, read_world_file, read_world_text, shipped, shipped_names
 from tests.world.places import balance
 
 WHOLE = """
@@ -277,3 +282,54 @@ def test_a_memory_store_of_a_file_whose_embedder_nobody_knows_makes_no_world(tmp
                 await World.open(kernel, "w").row()
 
     asyncio.run(scenario())
+
+
+_SIGNS = st.text(alphabet="'\".=,[{#\\ a\n", max_size=12)
+_TEXT = st.one_of(
+    _SIGNS.map(json.dumps),
+    _SIGNS.map(lambda text: f"'{text}'"),
+    _SIGNS.map(lambda text: f'"""{text}"""'),
+    _SIGNS.map(lambda text: f"'''{text}'''"),
+)
+_KEY = st.lists(st.one_of(st.sampled_from("abc"), _TEXT), min_size=1, max_size=3).map(" . ".join)
+_VALUE = st.one_of(
+    st.sampled_from(["1", "0.5"]),
+    _TEXT,
+    st.lists(_TEXT, max_size=3).map(lambda all_: f"[{', '.join(all_)}]"),
+    st.tuples(_KEY, _TEXT).map(lambda pair: f"{{{pair[0]} = {pair[1]}}}"),
+)
+_LINE = st.one_of(
+    st.tuples(_KEY, _VALUE).map(" = ".join),
+    _KEY.map("[{}]".format),
+    _KEY.map("[[{}]]".format),
+    _SIGNS.map(lambda text: f"#{text}"),
+)
+
+
+def _objects_of(data: object) -> int:
+    """Count the keys and elements of parsed TOML."""
+    if isinstance(data, dict):
+        return sum(1 + _objects_of(value) for value in data.values())
+    return sum(1 + _objects_of(value) for value in data) if isinstance(data, list) else 0
+
+
+@given(st.lists(_LINE, min_size=1, max_size=4).map("\n".join))
+def test_whatever_the_texts_of_a_file_hold_its_keys_and_elements_are_counted(toml: str) -> None:
+    try:
+        made = _objects_of(tomllib.loads(toml))
+    except tomllib.TOMLDecodeError:
+        return  # what is no TOML is counted up to where the parser stops
+
+    assert _objects_of(read_world_text(toml)) == made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(genesis_file, "ITEMS_MAX", made - 1)
+        with pytest.raises(InvalidConfig, match="too many keys"):
+            read_world_text(toml)
+
+
+def test_texts_and_comments_may_have_as_many_dots_as_they_like() -> None:
+    dots = "and so on... [a, b] {c = d} " * 10_000
+    written = f'a = \'\'\'{dots}\'\'\'\nb = \'{dots}\'\nc = "{dots}"\n# {dots}\nd = """{dots}"""""\n'
+
+    assert read_world_text(written) == {"a": dots, "b": dots, "c": dots, "d": f'{dots}""'}
+    assert len(read_world_text(f"a = [{'0.5, ' * 20_000}]")["a"]) == 20_000

@@ -298,6 +298,9 @@ def test_what_makes_no_world_is_refused_and_leaves_nothing(tmp_path: Path) -> No
                 answer = await post("/worlds", json=body)
                 refused(answer, status)
                 assert "root:" not in answer.text
+            for keys in (f"a{'.a' * 21} = 1", "".join(f"k{n}{'.a' * 19} = 1\n" for n in range(2_600))):
+                error = refused(await post("/worlds", json={"id": "w", "toml": keys}), 422, "invalid_config")
+                assert "too many" in error["message"]
             assert good(await served.ada.get("/worlds"))["items"] == []
             await _new(served.ada)
             refused(await post("/worlds", json={"id": "w"}), 409, "conflict")

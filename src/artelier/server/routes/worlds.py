@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from statistics import median
@@ -13,7 +12,7 @@ import msgspec
 from fastapi import Query, Request
 from fastapi.responses import FileResponse
 
-from artelier.errors import Conflict, InvalidConfig, InvalidRequest, RunSuspended
+from artelier.errors import Conflict, InvalidRequest, RunSuspended
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of, long_reads_of
 from artelier.server.deps import Actor, Desk, file_response
@@ -28,7 +27,14 @@ from artelier.world.figures.metrics import TickMetrics, market, tick_metrics
 from artelier.world.figures.metrics import collect as collect_rows
 from artelier.world.figures.odd_description import describe as describe_world
 from artelier.world.figures.tables import COLUMNS_MAX, columns_of, read_columns, write_rows
-from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
+from artelier.world.genesis import (
+    found,
+    read_world,
+    read_world_text,
+    shipped,
+    shipped_names,
+    shipped_policies,
+)
 from artelier.world.history.transfer import export_world
 from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
 from artelier.world.queries.reports import agents, log, offers, overview, worlds
@@ -100,11 +106,6 @@ MADE_MAX = 1_000
 machine of two cores: 67 ms with 900 artifacts, 224 ms with 2,900."""
 
 
-DOTS_MAX = 1_000
-"""Of one line of TOML. A key stands in one line, and `tomllib` takes the square of its parts: half an hour
-for one of a megabyte, in a thread that nothing ends."""
-
-
 @router.get("", operation_id="worlds_list")
 async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.WorldsPage:
     """Worlds of the tenant, by id."""
@@ -132,20 +133,7 @@ def _spec(body: wire.WorldNew) -> dict[str, Any]:
         raise InvalidRequest("a world is made in one way", expected="template, world or toml")
     if body.template is not None:
         return shipped(body.template)
-    if body.toml is None:
-        return body.world or {}
-    dots = max(line.count(".") for line in body.toml.split("\n"))
-    if dots > DOTS_MAX:
-        raise InvalidConfig(
-            "a line of the world file has too many dots",
-            expected=f"at most {DOTS_MAX:,}",
-            got=dots,
-            hint="Write a long text in several lines, between three quotes.",
-        )
-    try:
-        return tomllib.loads(body.toml)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidConfig(f"the world file is no TOML: {str(error)[:300]}") from None
+    return read_world_text(body.toml) if body.toml is not None else body.world or {}
 
 
 @router.get("/{id}", operation_id="worlds_show")

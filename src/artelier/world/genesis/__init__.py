@@ -1,7 +1,14 @@
 """The beginning of a world: services, libraries and handbook; whole worlds from files; shipped examples."""
 
 from artelier.world.genesis.bootstrap import found
-from artelier.world.genesis.file import read_world, read_world_file, shipped, shipped_names, shipped_policies
+from artelier.world.genesis.file import (
+    read_world,
+    read_world_file,
+    read_world_text,
+    shipped,
+    shipped_names,
+    shipped_policies,
+)
 from artelier.world.genesis.seed_content import Made, default_artifacts, make, settle, shipped_artifacts
 
 __all__ = [
@@ -11,6 +18,7 @@ __all__ = [
     "make",
     "read_world",
     "read_world_file",
+    "read_world_text",
     "settle",
     "shipped",
     "shipped_artifacts",

@@ -1,11 +1,13 @@
 """World files: settings, artifacts and agents as they are written down, read strictly.
 
-`read_world_file` gives plain data in which no file is named any more; `read_world` checks such data.
+`read_world_file` gives plain data in which no file is named any more, `read_world_text` that of a text from
+outside; `read_world` checks such data.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from artelier.artifacts.access import PRICE_MAX
+from artelier.artifacts.json_items import ITEMS_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import Path as Place
 from artelier.world.config import WorldConfig, line_of, mistake, read_config, shown_path
@@ -220,6 +223,40 @@ def read_world_file(path: Path | str) -> dict[str, Any]:
         line = line_of(text, error.facts.get("path", ()))
         raise _placed_error(f"{path}:{line}" if line else str(path), error) from None
     return data
+
+
+KEY_DOTS_MAX = 20
+"""Of one key. `tomllib` takes time and memory by the square of its parts: half an hour for one of a megabyte,
+and two gigabytes for 480 keys of a thousand parts each."""
+
+_TEXTS = re.compile(
+    r'''"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+(?:"{3,5}|\Z)|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'''
+    r"""|'''[^']*+(?:'(?!'')[^']*+)*+(?:'{3,5}|\Z)|'[^'\n]*+'?|#[^\n]*+""",
+    re.DOTALL,
+)
+"""Texts and comments of TOML, in time that is linear in their length. One that does not end is no TOML."""
+_LONG_KEY = re.compile(rf"(?<![^,={{}}\[\]\n])(?:[^.,={{}}\[\]\n]*+\.){{{KEY_DOTS_MAX + 1}}}")
+
+
+def read_world_text(text: str) -> dict[str, Any]:
+    """Return a world file from outside as plain data, bounded before anything makes objects of it.
+
+    Errors: `InvalidConfig`. Cost: O(length); a second and 40 MB for the worst megabyte (measured).
+    """
+    bare = _TEXTS.sub("''", text)
+    items = sum(map(bare.count, ".,={["))
+    if items > ITEMS_MAX:
+        raise InvalidConfig(
+            "the world file has too many keys, elements and dots outside of texts",
+            expected=f"at most {ITEMS_MAX:,}",
+            got=f"{items:,}",
+        )
+    if _LONG_KEY.search(bare):
+        raise InvalidConfig("a key of the world file has too many dots", expected=f"at most {KEY_DOTS_MAX}")
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidConfig(f"the world file is no TOML: {str(error)[:300]}") from None
 
 
 def read_world(given: Mapping[str, Any]) -> WorldEntry:

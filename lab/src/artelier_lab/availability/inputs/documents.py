@@ -86,6 +86,22 @@ def _world(toml: str) -> Body:
     return lambda id: json.dumps({"id": id, "toml": toml}).encode()
 
 
+async def _tell(scene: Scene, *, agents: int, names: int) -> list[Answer]:
+    """Make a world and tell its agents something, each as often as it takes to name so many."""
+    idle = {"agents": [{"id": "idle_{n}", "count": agents, "policy": "nobody"}], "settle": False}
+    told = {"text": "The mill burns.", "to": [f"idle_{n % agents + 1}" for n in range(names)]}
+    made = await scene.attacker.post("/worlds", {"id": scene.name, "world": idle}, within_s=60.0)
+    return [made, await scene.attacker.post(f"/worlds/{scene.name}/inject", told, within_s=60.0)]
+
+
+async def _tell_names(scene: Scene) -> str:
+    return counted(await _tell(scene, agents=900, names=10_000))
+
+
+async def _tell_each(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _tell(scene, agents=3, names=3))
+
+
 async def _import(scene: Scene, content: list[bytes]) -> Answer:
     return await scene.attacker.post(
         "/sessions/import",
@@ -110,6 +126,8 @@ async def _export_and_import(scene: Scene) -> bool:
 _STEPS = [{"op": "regex", "pattern": "(a+)+b", "replacement": ""}] * 50
 _DOTS = f"a{'.a' * 400_000} = 1"
 """A key of so many parts takes the parser of TOML half an hour."""
+_DOTS_OF_LINES = "".join(f"k{n}{'.a' * 999} = 1\n" for n in range(480))
+"""Keys that took the parser two gigabytes together."""
 _WORLD = "[world]\nseed = 7\n"
 _TABLES = "".join(f"[a{n}]\nb = {n}\n" for n in range(30_000))
 
@@ -123,5 +141,7 @@ INPUTS = (
     posting("world-file-deep", "/worlds", _world("a = " + "[" * 100_000), _world(_WORLD)),
     posting("world-file-wide", "/worlds", _world(_TABLES), _world(_WORLD)),
     posting("world-file-dots", "/worlds", _world(_DOTS), _world(_WORLD)),
+    posting("world-file-dots-of-lines", "/worlds", _world(_DOTS_OF_LINES), _world(_WORLD)),
+    Input(name="world-told-10000", attack=_tell_names, twin=_tell_each),
     Input(name="chat-import", attack=_import_digits, twin=_export_and_import),
 )
