@@ -169,8 +169,8 @@ ALLOWED: dict[str, str] = {
     "in a thread, of a body or file within its bound": """
         operations/profile/draft_parser.py:_parse msgspec.json.decode
     """,
-    "in a thread, with at most 1,000 dots a line: the square of a key's parts": """
-        server/routes/worlds.py:_spec tomllib.loads
+    "in a thread, with at most 50,000 items, and 20 dots a key: the square of its parts": """
+        world/genesis/file.py:read_world_text tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
         pii/vault.py:_bytes_of base64.b64decode

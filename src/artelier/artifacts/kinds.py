@@ -352,7 +352,7 @@ class Kind:
     name: str
     media: frozenset[Media] = ANY
     check: Check = check_anything
-    """Raises `InvalidArtifact` for content that does not fit."""
+    """Raises `InvalidArtifact` for content that does not fit. Large content is checked in a thread."""
     default_access: str = "owner_writes"
     parts: str | None = None
     """The key of the JSON content that holds the named parts which `id#part` reads."""

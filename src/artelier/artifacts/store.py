@@ -495,14 +495,15 @@ class Artifacts:
         if standing is not None:
             gate = door.gate(stage)
             decision = await gate.decide(asked_right(wish), door.principal, standing)
+        readable = await door.without_erased(standing)
         event, blobs = decide_write(
             wish,
-            await door.without_erased(standing),
+            readable,
             decision,
             tenant=door.tenant,
             principal=door.principal,
             key=key,
-            prepared=await prepare(wish, tenant=door.tenant, key=key),
+            prepared=await prepare(wish, readable, tenant=door.tenant, key=key),
         )
         at_us = door.clock.now_us()
         draft = Draft(event, at_us, actor or door.actor, cause)

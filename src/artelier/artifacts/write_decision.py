@@ -23,7 +23,7 @@ from artelier.artifacts.kinds import (
 from artelier.artifacts.queries import Artifact, Provenance, Standing
 from artelier.artifacts.ref import safe_repr
 from artelier.artifacts.space_session import RetentionRules
-from artelier.errors import AccessDenied, InvalidArtifact, NotFound, VersionConflict
+from artelier.errors import AccessDenied, ArtelierError, InvalidArtifact, NotFound, VersionConflict
 from artelier.log import Blob, BlobRef, DataKey, make_blob, prepared_blob
 from artelier.log.blobs import LARGE_BYTES
 
@@ -75,19 +75,29 @@ class PreparedContent(NamedTuple):
 
     encoded: Encoded
     content: tuple[BlobRef, Blob]
+    mistake: ArtelierError | None
+    """Why the kind of the artifact does not take it: told to whoever may write."""
 
 
-async def prepare(wish: WriteRequest, *, tenant: str, key: DataKey) -> PreparedContent | None:
+async def prepare(
+    wish: WriteRequest, standing: Standing | None, *, tenant: str, key: DataKey
+) -> PreparedContent | None:
     """Return the content of a wish as it is stored; None for small content, which needs no care.
 
     Errors: those of `encode`, and of the search for personal data.
     """
     if is_small(wish.content, bytes_max=LARGE_BYTES):
         return None
-    encoded = await asyncio.to_thread(encode, wish)
-    if len(encoded.content) <= LARGE_BYTES:
-        return None
-    return PreparedContent(encoded, await prepared_blob(tenant, key, encoded.content))
+    encoded, mistake = await asyncio.to_thread(lambda: (encode(wish), _mistake_in(wish, standing)))
+    return PreparedContent(encoded, await prepared_blob(tenant, key, encoded.content), mistake)
+
+
+def _mistake_in(wish: WriteRequest, standing: Standing | None) -> ArtelierError | None:
+    try:
+        check_content(kind_named(_kind(wish, standing)), wish.content)
+    except ArtelierError as error:
+        return error
+    return None
 
 
 def check_expected(wish: WriteRequest, standing: Standing | None) -> None:
@@ -134,7 +144,7 @@ def decide_write(
     """The event of the next version and the blobs it names, its content first.
 
     `decision` is the gate's on `asked_right` over what stands; for a new id there is none. `prepared` is what
-    `prepare` has made of the same wish under the same key.
+    `prepare` has made of the same wish over the same standing, under the same key.
 
     Errors: `InvalidArtifact`, `InvalidRequest`, `AccessDenied`, `VersionConflict`, `NotFound`.
     """
@@ -144,7 +154,10 @@ def decide_write(
     kind = kind_named(_kind(wish, standing))
     encoded = encode(wish) if prepared is None else prepared.encoded
     RetentionRules.parse((wish.metadata or {}).get("retention", {}))
-    check_content(kind, wish.content)
+    if prepared is None:
+        check_content(kind, wish.content)
+    elif prepared.mistake is not None:
+        raise prepared.mistake
     if wish.interface is not None and is_executable(kind, wish.content):
         check_interface(wish.interface)
     access, prices = _rights(wish, standing, kind)

@@ -233,39 +233,48 @@ Source = tuple[str, "OperationKind[Any]", Params]
 def hidden_values(sources: Iterable[Source], tags: Collection[str], reader: Reader) -> frozenset[str]:
     """Ids of the operations whose values a reader may not be shown. `tags` are hidden from that reader.
 
-    Cost: O(operations and their texts), once more for each helper whose helper comes later.
+    Cost: O(operations and their texts).
     """
-    left, hidden = list(sources), set[str]()
-    found = -1
-    while len(hidden) > found:
-        found = len(hidden)
-        left = [one for one in left if one[0] not in hidden]
-        hidden.update(id_ for id_, kind, params in left if _hides(kind, params, tags, hidden, reader))
+    readers: dict[str, list[str]] = {}
+    """The operations that show the value of an operation; under `*`, of any."""
+    hidden, left = set[str](), list[str]()
+    for id_, kind, params in sources:
+        paths = _shown_paths(kind, params, reader)
+        if _writes(params, tags) or any(reads(path, "art", tags) for path in paths):
+            left.append(id_)
+        for path in paths:
+            if path[0] in ("deps", "rag"):
+                readers.setdefault(path[1] if len(path) > 1 else "*", []).append(id_)
+    while left:
+        one = left.pop()
+        if one not in hidden:
+            hidden.add(one)
+            left += [*readers.pop(one, ()), *readers.pop("*", ())]
     return frozenset(hidden)
 
 
-def _hides(
-    kind: OperationKind[Any], params: Params, tags: Collection[str], hidden: Collection[str], reader: Reader
-) -> bool:
-    for effect in params.effects:
-        if isinstance(effect, ArtifactUpsert) and effect.value is None and effect.tag in tags:
-            return True
+def _writes(params: Params, tags: Collection[str]) -> bool:
+    """Return True if the value of an operation becomes an artifact of these tags as it is."""
+    return any(
+        isinstance(effect, ArtifactUpsert) and effect.value is None and effect.tag in tags
+        for effect in params.effects
+    )
+
+
+def _shown_paths(kind: OperationKind[Any], params: Params, reader: Reader) -> Collection[tuple[str, ...]]:
+    """Return what the value of an operation may be made from, unless it is made without what is hidden."""
     text = kind.shows(params)
     if text is None or destination(params)[reader == "ui"]:
-        return False  # no text, or one that is made without what is hidden
+        return ()
     try:
-        paths = paths_in(text)
+        return paths_in(text)
     except ArtelierError:  # it will fail, and show nothing
-        return False
-    return any(
-        reads(path, "art", tags) or reads(path, "deps", hidden) or reads(path, "rag", hidden)
-        for path in paths
-    )
+        return ()
 
 
 def reads(path: tuple[str, ...], root: str, names: Collection[str]) -> bool:
     """Return True if a path of a template may read one of the names below a root."""
-    return bool(names) and path[0] == root and (len(path) == 1 or path[1] in ("*", *names))
+    return bool(names) and path[0] == root and (len(path) == 1 or path[1] == "*" or path[1] in names)
 
 
 READERS: tuple[Reader, ...] = ("prompt", "ui")
@@ -346,18 +355,18 @@ def _of_operation(draft: OperationDraft) -> Iterator[_Text]:
 
 
 def _above(drafts: Sequence[OperationDraft]) -> Mapping[str, set[str]]:
-    """Return what each operation waits for, directly or through others."""
+    """Return what each operation waits for, directly or through others.
+
+    Cost: O(operations ** 2), however much they wait for; a ring is no matter.
+    """
     needs = {draft.id: set(draft.dependencies()) for draft in drafts}
-    found: dict[str, set[str]] = {}
-    for id_ in needs:
-        seen, left = set[str](), [*needs[id_]]
-        while left:
-            one = left.pop()
-            if one not in seen:
-                seen.add(one)
-                left += needs.get(one, ())
-        found[id_] = seen
-    return found
+    bits = {id_: 1 << number for number, id_ in enumerate(needs)}
+    found = {id_: sum(bits[one] for one in of if one in bits) for id_, of in needs.items()}
+    for through, bit in bits.items():  # Warshall's transitive closure, a row at a time
+        for id_, above in found.items():
+            if above & bit:
+                found[id_] = above | found[through]
+    return {id_: needs[id_] | {one for one in bits if found[id_] & bits[one]} for id_ in needs}
 
 
 def _find_hidden(

@@ -241,7 +241,7 @@ _LONG_KEY = re.compile(rf"(?<![^,={{}}\[\]\n])(?:[^.,={{}}\[\]\n]*+\.){{{KEY_DOT
 def read_world_text(text: str) -> dict[str, Any]:
     """Return a world file from outside as plain data, bounded before anything makes objects of it.
 
-    Errors: `InvalidConfig`. Cost: O(length); 1.5 s and 40 MB for the worst megabyte (measured).
+    Errors: `InvalidConfig`. Cost: O(length); a second and 40 MB for the worst megabyte (measured).
     """
     bare = _TEXTS.sub("''", text)
     items = sum(map(bare.count, ".,={["))

@@ -38,6 +38,18 @@ def _validated(name: str, profile: Any) -> Input:
     return posting(f"profile-{name}", "/profiles/validate", _checked(profile), _checked(_profile("Hello.")))
 
 
+def _stored(count: int, waits: int) -> Body:
+    """An artifact of operations that wait for those before them, each of which shows the value of one."""
+    profile = _profile("x", count=count)
+    for number, one in enumerate(profile["operations"][1:], start=1):
+        one["depends_on"] = [f"op{before}" for before in range(max(0, number - waits), number)]
+        one["params"] = {"template": f"{{{{ deps.op{number - 1} }}}}", "effects": []}
+    secret = {"type": "artifact.upsert", "tag": "secret", "usage": "internal"}
+    profile["operations"][0]["params"] = {"template": "x", "effects": [secret]}
+    profile["operations"].reverse()
+    return lambda id: json.dumps({"id": f"docs/{id}", "kind": "profile", "content": profile}).encode()
+
+
 async def _turn(scene: Scene, template: str) -> Answer:
     profile = {**_profile(template), "profile_id": scene.name}
     saved = await scene.attacker.post("/profiles", {"profile": profile})
@@ -135,6 +147,7 @@ INPUTS = (
     _validated("many-operations", _profile("x", count=5_000)),
     _validated("deep-template", _profile("{% if a %}" * 20_000)),
     _validated("patterns", _profile("", steps=_STEPS)),
+    posting("profile-waits", "/artifacts", _stored(500, 95), _stored(3, 2)),
     Input(name="template-endless", attack=_endless_template, twin=_short_template),
     Input(name="lorebook-patterns", attack=_hostile_lore, twin=_decent_lore),
     Input(name="lorebook-large", attack=_large_lore, twin=_decent_lore),
