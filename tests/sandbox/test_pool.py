@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import InvalidRequest
+from artelier.owner_threads import content_owner
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import MontySandbox, SandboxError
 from tests.processes import children
@@ -65,6 +66,28 @@ def test_busy_pool_refuses_after_its_wait():
     error = asyncio.run(scenario())
     assert error.reason == "timeout"
     assert "no sandbox worker was free" in str(error)
+
+
+def test_others_find_a_worker_while_one_owner_has_endless_programs_run():
+    """Two workers did what had come first: a program of 14 ms waited five seconds behind twelve endless ones."""
+
+    async def scenario() -> tuple[object, int]:
+        sandbox, endless = MontySandbox(workers=1, wait_s=60), SandboxLimits(time_ms=2_000)
+        content_owner.set("somebody else")
+        ahead = [asyncio.create_task(sandbox.run("while True: pass", limits=endless)) for _ in range(4)]
+        await asyncio.sleep(0)
+        content_owner.set("somebody")
+        value = (await sandbox.run("4")).value
+        ended = sum(one.done() for one in ahead)
+        for one in ahead:
+            one.cancel()
+        await asyncio.gather(*ahead, return_exceptions=True)
+        await sandbox.close()
+        return value, ended
+
+    value, ended = asyncio.run(scenario())
+    assert value == 4
+    assert ended < 4, "it did not wait for them"
 
 
 def test_cancelled_run_gives_its_worker_back():

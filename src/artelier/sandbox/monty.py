@@ -14,7 +14,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from artelier.confinement import plan_of, program_launcher
 from artelier.errors import InvalidRequest, Refused
+from artelier.owner_threads import OwnerThreads
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX, costly
 from artelier.sandbox.protocol import (
@@ -51,6 +51,8 @@ CALL_BYTES_MAX = 4 * 1024
 """What may be put behind stored code to call it."""
 AT_A_TIME = 8
 """Programs that a worker of the pool is handed at once by `run_many`."""
+SPARE = 1
+"""Workers that are left to others by whoever has as many as one owner may have."""
 
 GRACE_S = 2.0
 """How long past `TIME_MS_MAX` a worker may go on (compiling, encoding) before it is killed."""
@@ -71,8 +73,9 @@ class MontySandbox:
         limits: SandboxLimits | None = None,
         binary_path: Path | None = None,
     ) -> None:
-        """Shapes: `wait_s` bounds the wait for a free worker; a worker is replaced after `uses_max`
-        turns; `limits` hold where a run names none. Nothing is started before the first run.
+        """Shapes: `workers` is how many one owner of work (`owner_threads.py`) has at once; others have one
+        more. `wait_s` bounds the wait for a free worker; a worker is replaced after `uses_max` turns;
+        `limits` hold where a run names none. Nothing is started before the first run.
         """
         if workers < 1 or uses_max < 1 or not 0 < wait_s < float("inf"):
             raise InvalidRequest(
@@ -86,7 +89,7 @@ class MontySandbox:
         self._limits = check_limits(limits or SandboxLimits())
         self._binary_path = binary_path
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="artelier-sandbox")
+        self._threads = OwnerThreads(workers + SPARE, name="artelier-sandbox", owner_max=workers)
         self._pool: list[pydantic_monty.Monty] = []
         """The started pool, or nothing; a list, so that it outlives this object by a moment."""
         self._closed = False
@@ -299,7 +302,7 @@ class MontySandbox:
             .Monty(
                 binary_path=Path(binary),
                 min_processes=1,
-                max_processes=self._workers,
+                max_processes=self._workers + SPARE,
                 checkout_timeout=self._wait_s,
                 request_timeout=TIME_MS_MAX / 1000 + GRACE_S,
                 max_checkouts_per_worker=self._uses_max,

@@ -9,6 +9,7 @@ from artelier_lab.availability.inputs import (
     floods,
     programs,
     reads,
+    shared_pools,
     strangers,
     uploads,
 )
@@ -23,6 +24,7 @@ INPUTS = (
     *documents.INPUTS,
     *programs.INPUTS,
     *reads.INPUTS,
+    *shared_pools.INPUTS,
     *floods.INPUTS,
 )
 """In the order in which they are tried."""
