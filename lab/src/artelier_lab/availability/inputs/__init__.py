@@ -2,6 +2,7 @@
 
 from artelier_lab.availability.inputs import (
     agents,
+    answers,
     bodies,
     chat_files,
     chats,
@@ -22,6 +23,7 @@ INPUTS = (
     *documents.INPUTS,
     *programs.INPUTS,
     *floods.INPUTS,
+    *answers.INPUTS,
 )
 """In the order in which they are tried."""
 
