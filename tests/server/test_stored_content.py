@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,8 +15,10 @@ import pytest
 from artelier.artifacts.content import LeftOut
 from artelier.errors import Erased, TooManyAtOnce
 from artelier.ids import OPERATOR
+from artelier.kernel.prompt import renderer
 from artelier.log import Store
 from artelier.ports.media import CALL_BYTES_MAX
+from artelier.ports.model import ModelRequest
 from artelier.server.security.guard import ANSWER_PIECE_BYTES
 from artelier.server.security.held_bodies import FREE_BYTES, USER_LARGEST, HeldBodies, StoredContents
 from artelier.server.wire.artifacts import INLINE_BYTES_MAX
@@ -145,6 +148,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+TEXT = "word \u00e9 " * 40_000
+
 SLOW, SIZE = 6, 40_000_000
 
 
@@ -211,6 +216,56 @@ def test_a_large_answer_goes_out_in_pieces(tmp_path: Path) -> None:
                 assert len(sizes) == pieces and max(sizes) <= ANSWER_PIECE_BYTES
                 assert sum(sizes) == int(dict(start["headers"])[b"content-length"])
                 assert [one["more_body"] for one in bodies] == [True] * (pieces - 1) + [False]
+
+    asyncio.run(scenario())
+
+
+def test_a_large_prompt_has_room_and_is_put_together_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight readers of a prompt of 8 MB held the loop for a second."""
+    reserved: list[int] = []
+    threads: dict[str, list[int]] = {}
+    reserve = StoredContents.reserve
+
+    async def spied(contents: StoredContents, size_bytes: int) -> None:
+        reserved.append(size_bytes)
+        await reserve(contents, size_bytes)
+
+    def spy(place: Any, name: str) -> None:
+        real = getattr(place, name)
+
+        def called(*args: Any, **more: Any) -> Any:
+            threads.setdefault(name, []).append(threading.get_ident())
+            return real(*args, **more)
+
+        monkeypatch.setattr(place, name, called)
+
+    async def scenario() -> None:
+        async with house(tmp_path, "A reply.") as made:
+            async with made.desk.run("r") as run:
+                await run.step_model(model="m", messages=[{"role": "user", "content": TEXT}])
+                run.finish("done")
+            [step] = (await made.client.get("/api/v1/runs/r/steps")).json()["items"]
+            monkeypatch.setattr(StoredContents, "reserve", spied)
+            for place, name in (
+                (renderer, "decode_message"),
+                (renderer, "compose"),
+                (ModelRequest, "canonical"),
+            ):
+                spy(place, name)
+            spy(renderer, "is_same_request")
+            for path in ("prompt", "manifest"):
+                reserved.clear()
+                shown = await made.client.get(f"/api/v1/runs/r/{path}", params={"step": step["key"]})
+                assert shown.status_code == 200 and sum(reserved) >= len(TEXT)
+                assert path != "prompt" or shown.json()["messages"][0]["content"] == TEXT
+            reserved.clear()
+            both = {"a": step["key"], "b": step["key"]}
+            assert (await made.client.get("/api/v1/runs/r/prompt/diff", params=both)).json()["diff"] == ""
+            assert sum(reserved) >= 2 * len(TEXT)
+        assert len(threads) == 4
+        assert threading.get_ident() not in {one for found in threads.values() for one in found}
 
     asyncio.run(scenario())
 

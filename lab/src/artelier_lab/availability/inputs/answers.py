@@ -70,8 +70,33 @@ async def _one_turn(scene: Scene) -> bool:
     return (await _turn(scene, _ref(await _address(scene, 0)))).is_good
 
 
+PROMPT_BYTES = 7_400_000
+_WORDS = "word \u00e9 "
+
+
+async def _prompt(scene: Scene, size_bytes: int, times: int) -> list[Answer]:
+    """Ask a model with a prompt of this size, and read that prompt so often at once."""
+    text = _WORDS * (size_bytes // len(_WORDS.encode()))
+    said = {"model": "openai-chat:gpt-4o", "messages": [{"role": "user", "content": text}], "max_tokens": 50}
+    headers = {"Artelier-Run": scene.name}
+    asked = await scene.attacker.post("/chat/completions", said, headers=headers, base="/v1")
+    if not asked.is_good:
+        return [asked]
+    path = f"/runs/{scene.name}/prompt?step={asked.json()['artelier']['step']}"
+    return await many(times, lambda number: scene.attacker.get(path), at_once=times)
+
+
+async def _prompts(scene: Scene) -> str:
+    return counted(await _prompt(scene, PROMPT_BYTES, 20))
+
+
+async def _one_prompt(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _prompt(scene, 100, 1))
+
+
 INPUTS = (
     Input(name="content-unread", attack=_unread, twin=_read),
     Input(name="content-kept", attack=_changes, twin=_one_change),
     Input(name="content-attached", attack=_turns, twin=_one_turn),
+    Input(name="prompt-read", attack=_prompts, twin=_one_prompt),
 )
