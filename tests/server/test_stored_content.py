@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from artelier.artifacts import space_session
 from artelier.artifacts.content import LeftOut
 from artelier.errors import Erased, TooManyAtOnce
 from artelier.ids import OPERATOR
@@ -19,6 +20,7 @@ from artelier.kernel.prompt import renderer
 from artelier.log import Store
 from artelier.ports.media import CALL_BYTES_MAX
 from artelier.ports.model import ModelRequest
+from artelier.server.routes import artifacts as routes
 from artelier.server.security.guard import ANSWER_PIECE_BYTES
 from artelier.server.security.held_bodies import FREE_BYTES, USER_LARGEST, HeldBodies, StoredContents
 from artelier.server.wire.artifacts import INLINE_BYTES_MAX
@@ -303,5 +305,37 @@ def test_content_larger_than_all_room_has_all_of_it() -> None:
         contents = StoredContents(partial(bodies.take_stored, "a"))
         await contents.hold(100 * FREE_BYTES)
         contents.give_back()
+
+    asyncio.run(scenario())
+
+
+def test_a_page_of_artifacts_ends_where_the_names_in_their_policies_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred with 900 long names each were an answer of 91 MB."""
+    monkeypatch.setattr(routes, "PAGE_CHARS_MAX", 10_000)
+    monkeypatch.setattr(space_session, "PAGE_CHARS_MAX", 10_000)
+    policy = {"allow": {"read": [OPERATOR, *(f"agent-{number:03}" for number in range(100))]}}
+
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            artifacts = made.desk.as_principal(OPERATOR).artifacts
+            for number in range(25):
+                await artifacts.write(f"a{number:02}", kind="document", content="x", access=policy)
+            for number in range(25, 30):
+                await artifacts.write(f"a{number:02}", kind="document", content="x")
+            found, after, sizes = list[str](), None, list[int]()
+            while after is not None or not sizes:
+                wanted = {"limit": 500} | ({} if after is None else {"after": after})
+                page = (await made.client.get("/api/v1/artifacts", params=wanted)).json()
+                found += [one["id"] for one in page["items"]]
+                assert all(one["access"]["allow"] == policy["allow"] for one in page["items"][:1])
+                after = page["next"]
+                sizes.append(len(page["items"]))
+            assert found == [f"a{number:02}" for number in range(30)]
+            assert sizes == [12, 12, 6]
+            searched = (await made.client.get("/api/v1/artifacts?q=document&limit=500")).json()
+            assert len(searched["items"]) == 5 + 12 and searched["next"] is None
+            assert len(await artifacts.list(limit=1000)) == 30
 
     asyncio.run(scenario())

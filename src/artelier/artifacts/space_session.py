@@ -5,6 +5,7 @@ Everything the handle does passes here, so that permission and payment are asked
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -430,7 +431,13 @@ CONTRACTS_MAX = 50
 CONTRACTS_MS_MAX = 2_000
 """Wall time of all contracts of one page."""
 
-_PAGE_ROWS = 100
+_PAGE_ROWS = 16
+"""Candidates that are looked at in one turn of the event loop: each policy may be half a megabyte."""
+
+PAGE_CHARS_MAX = 2 * 1024 * 1024
+"""Names in the policies of one page; the page ends where they are more (a guess: as much as an answer shows
+of a content)."""
+
 _POSITION_MAX = 2**62
 
 
@@ -463,40 +470,60 @@ async def find_text(
 ) -> list[Summary]:
     """Return what a principal may read and the words match, newest first."""
     words = text.casefold().split()
-    found: list[Summary] = []
+    page = _Page(limit=limit, chars_max=PAGE_CHARS_MAX)
     position, seen, asks = _POSITION_MAX, 0, bounded_asks(door)
     look = _Look(door, asks)
-    while len(found) < limit and seen < CANDIDATES_MAX:
+    while not page.is_full and seen < CANDIDATES_MAX:
         candidates = await _page(
             door, kind=kind, owner=owner, position=position, newest_first=True, limit=_PAGE_ROWS, asks=asks
         )
         for standing in candidates:
-            if len(found) < limit and await look.matches(standing, words):
-                found.append(standing.summary())
+            if not page.is_full and await look.matches(standing, words):
+                page.add(standing.summary())
         if len(candidates) < _PAGE_ROWS:
             break
         position, seen = candidates[-1].position, seen + len(candidates)
-    return found
+        await asyncio.sleep(0)
+    return page.found
 
 
 async def list_following(
-    door: Door, *, kind: str | None, owner: str | None, position: int, limit: int
+    door: Door, *, kind: str | None, owner: str | None, position: int, limit: int, chars_max: int | None
 ) -> list[Summary]:
     """Return what a principal may read beyond a position, in the order of making."""
-    found: list[Summary] = []
+    page = _Page(limit=limit, chars_max=chars_max)
     asks = bounded_asks(door)
     look = _Look(door, asks)
-    while len(found) < limit:
+    while not page.is_full:
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=False, limit=limit, asks=asks
+            door, kind=kind, owner=owner, position=position, newest_first=False, limit=_PAGE_ROWS, asks=asks
         )
         for standing in candidates:
-            if len(found) < limit and await look.visible(standing):
-                found.append(standing.summary())
-        if len(candidates) < limit:
+            if not page.is_full and await look.visible(standing):
+                page.add(standing.summary())
+        if len(candidates) < _PAGE_ROWS:
             break
         position = candidates[-1].position
-    return found
+        await asyncio.sleep(0)
+    return page.found
+
+
+class _Page:
+    """The rows of a page so far; it ends with its last row, or with that whose names are too many."""
+
+    def __init__(self, *, limit: int, chars_max: int | None) -> None:
+        self.found: list[Summary] = []
+        self._limit = limit
+        self._left_chars = chars_max
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.found) >= self._limit or (self._left_chars is not None and self._left_chars <= 0)
+
+    def add(self, one: Summary) -> None:
+        self.found.append(one)
+        if self._left_chars is not None:
+            self._left_chars -= one.names_chars
 
 
 def bounded_asks(door: Door) -> Decisions:

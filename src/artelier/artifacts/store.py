@@ -201,10 +201,17 @@ class Artifacts:
         return await find_text(self._door, text=text, kind=kind, owner=owner, limit=_checked_limit(limit))
 
     async def list(
-        self, *, kind: str | None = None, owner: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        kind: str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        chars_max: int | None = None,
     ) -> Summaries:
         """Readable artifacts in the order of their making, beyond the id `after`.
 
+        They end with that with which the names in their policies have `chars_max` characters.
         Errors: `NotFound` if there never was an artifact `after`.
         """
         wanted, position = _checked_limit(limit), 0
@@ -213,7 +220,9 @@ class Artifacts:
             if start is None:
                 raise NotFound(f"no artifact {after}")
             position = start.position
-        return await list_following(self._door, kind=kind, owner=owner, position=position, limit=wanted)
+        return await list_following(
+            self._door, kind=kind, owner=owner, position=position, limit=wanted, chars_max=chars_max
+        )
 
     async def history(self, id: str, *, after: int = 0, limit: int = PAGE_MAX) -> tuple[VersionInfo, ...]:
         """The versions of an artifact above `after`, oldest first, without content."""

@@ -16,6 +16,8 @@ from artelier.agents.card import adopt as bring_home
 from artelier.artifacts import Access, AccessPrices, Artifact, Artifacts, Provenance
 from artelier.artifacts.content import LeftOut, is_small
 from artelier.artifacts.kinds import known_kinds
+from artelier.artifacts.queries import Summary
+from artelier.artifacts.space_session import PAGE_CHARS_MAX
 from artelier.content_thread import BESIDE_BYTES
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
@@ -49,7 +51,7 @@ async def _of(desk: Desk, actor: str, world: str | None = None) -> Artifacts:
     return artifacts_of(desk, actor, world=world)
 
 
-@router.get("", operation_id="artifacts_list")
+@router.get("", operation_id="artifacts_list", response_model=wire.ArtifactsPage)
 async def list_(
     desk: Desk,
     who: Who,
@@ -62,7 +64,7 @@ async def list_(
     world: World = None,
     after: After = None,
     limit: Limit = 100,
-) -> wire.ArtifactsPage:
+) -> Response:
     """Artifacts that people may read, oldest first; with `q` one page of what its words find."""
     artifacts = await _of(desk, actor, world)
     if q is not None:
@@ -70,12 +72,19 @@ async def list_(
             raise InvalidRequest("a search has one page", expected="q without after")
         words = await scrub_query(desk, who, q)
         found = await artifacts.search(words, kind=kind, owner=owner, limit=limit)
-        return wire.ArtifactsPage.model_validate({"items": found, "kinds": known_kinds()})
-    found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit + 1)
-    following = found[limit - 1].id if len(found) > limit else None
-    return wire.ArtifactsPage.model_validate(
-        {"items": found[:limit], "next": following, "kinds": known_kinds()}
+        return await _page(found, next_=None)
+    found = await artifacts.list(
+        kind=kind, owner=owner, after=after, limit=limit + 1, chars_max=PAGE_CHARS_MAX
     )
+    items = found[:limit]
+    is_more = len(found) > limit or sum(one.names_chars for one in found) >= PAGE_CHARS_MAX
+    return await _page(items, next_=items[-1].id if is_more else None)
+
+
+async def _page(found: list[Summary], *, next_: str | None) -> Response:
+    size_bytes = sum(one.names_chars for one in found)
+    given = {"items": found, "next": next_, "kinds": known_kinds()}
+    return await model_response(size_bytes, partial(wire.ArtifactsPage.model_validate, given))
 
 
 async def _shown(artifact: Artifact, *, status: int = 200) -> Response:

@@ -94,9 +94,32 @@ async def _one_prompt(scene: Scene) -> bool:
     return all(answer.is_good for answer in await _prompt(scene, 100, 1))
 
 
+LONG_NAMES = [f"a{number:03}{'x' * 500}" for number in range(900)]
+
+
+async def _listed(scene: Scene, count: int, names: list[str]) -> list[Answer]:
+    """Write so many artifacts that these may read, and list all eight times at once."""
+
+    async def write(number: int) -> Answer:
+        asked = {"id": f"docs/{scene.name}-{number}", "kind": "document", "content": "A note."}
+        return await scene.attacker.post("/artifacts", asked | {"access": {"allow": {"read": names}}})
+
+    written = await many(count, write, at_once=4)
+    return written + await many(8, lambda number: scene.attacker.get("/artifacts?limit=500"), at_once=8)
+
+
+async def _list_policies(scene: Scene) -> str:
+    return counted(await _listed(scene, 60, ["operator", *LONG_NAMES]))
+
+
+async def _list_notes(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _listed(scene, 2, ["operator"]))
+
+
 INPUTS = (
     Input(name="content-unread", attack=_unread, twin=_read),
     Input(name="content-kept", attack=_changes, twin=_one_change),
     Input(name="content-attached", attack=_turns, twin=_one_turn),
     Input(name="prompt-read", attack=_prompts, twin=_one_prompt),
+    Input(name="list-policies", attack=_list_policies, twin=_list_notes),
 )
