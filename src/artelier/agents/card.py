@@ -18,6 +18,7 @@ import msgspec
 from artelier.agents.run_config import Job
 from artelier.artifacts import Artifact, Artifacts, Provenance
 from artelier.artifacts.queries import ids_below, newest_version, versions_below
+from artelier.artifacts.space_session import TakeRoom
 from artelier.errors import (
     Conflict,
     CorruptStore,
@@ -319,16 +320,24 @@ def _artifacts(services: Services, tenant: str, agent: str) -> Artifacts:
 
 
 async def adopt(
-    services: Services, tenant: str, artifacts: Artifacts, ref: str, *, to: str | None = None
+    services: Services,
+    tenant: str,
+    artifacts: Artifacts,
+    ref: str,
+    *,
+    to: str | None = None,
+    room: TakeRoom | None = None,
 ) -> Artifact:
     """Write an artifact of a fork as the newest version of `to`, else of the id without the fork's folder;
     of a forked mission, of that id below its origin, if the origin has written it.
 
     The version names the fork's as what it was derived from; the fork's own stays. It is read as
-    the operator: the fork need not have let the agent read it in whose name it is written.
+    the operator: the fork need not have let the agent read it in whose name it is written. Its content takes
+    `room` first.
     Errors: `InvalidRequest` for what no fork has written; those of reading and of writing.
     """
-    kept = await Artifacts(services.store, services.clock, tenant, MAIN_SPACE, OPERATOR).read(ref)
+    reader = Artifacts(services.store, services.clock, tenant, MAIN_SPACE, OPERATOR).within(room)
+    kept = await reader.read(ref)
     home = to or await _home(services, tenant, kept)
     wish: dict[str, Any] = {
         "content": kept.content,
@@ -336,7 +345,7 @@ async def adopt(
         "provenance": Provenance(derived_from=(f"{kept.id}@{kept.version}",)),
     }
     try:
-        stands = await artifacts.read(home)
+        stands = await artifacts.read(home, bytes_max=0)
     except NotFound:
         return await artifacts.write(home, kind=kept.kind, **wish)
     return await artifacts.write(home, expected_version=stands.version, **wish)

@@ -226,6 +226,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except msgspec.MsgspecError:
             return None
 
+    @property
+    def size_chars(self) -> int:
+        """The characters of all names."""
+        return sum(len(name) for names in self.allow.values() for name in names)
+
     def _check_shape(self) -> None:
         if (
             self.policy not in POLICIES

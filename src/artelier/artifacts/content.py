@@ -31,6 +31,14 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """In the place of content that is larger than was asked for: it was not read."""
+
+    media: str
+    size_bytes: int
+    """As it is stored."""
+
+
 def media_of(content: object) -> Media:
     """Return how some content is stored: `str` as text, `bytes` as bytes, all else as JSON."""
     if isinstance(content, str):

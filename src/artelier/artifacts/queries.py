@@ -91,6 +91,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Of version 1; in a world the tick."""
     written_us: int
 
+    @property
+    def names_chars(self) -> int:
+        """The characters of the names in its policy."""
+        return 0 if self.access is None else self.access.size_chars
+
 
 class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a history."""

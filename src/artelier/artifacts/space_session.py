@@ -5,12 +5,20 @@ Everything the handle does passes here, so that permission and payment are asked
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
-from artelier.artifacts.content import canonical_json, decode_content, decoded_content, media_of
+from artelier.artifacts.content import (
+    LeftOut,
+    canonical_json,
+    decode_content,
+    decoded_content,
+    encode_content,
+    media_of,
+)
 from artelier.artifacts.contracts import (
     AccessVerdict,
     Decisions,
@@ -36,14 +44,17 @@ from artelier.artifacts.queries import (
 from artelier.artifacts.ref import Ref, safe_repr
 from artelier.artifacts.working_state import Stage, StoreStage
 from artelier.clock import Clock
+from artelier.content_thread import read_beside_loop
 from artelier.errors import (
     Conflict,
     CorruptStore,
+    Erased,
     InvalidArtifact,
     NotFound,
     SequenceConflict,
     VersionConflict,
 )
+from artelier.ids import MAIN_SPACE
 from artelier.log import Batch, DataKey, Draft, EventData, Store, StreamAppend, blob_name
 
 ATTEMPTS_MAX = 100
@@ -56,6 +67,10 @@ class Stages(Protocol):
 
 KeyOfRun = Callable[[str], Awaitable[DataKey | None]]
 """The key of the subject of a run, by its id; None if it has none."""
+
+
+TakeRoom = Callable[[int], Awaitable[None]]
+"""Waits for memory for content of so many bytes, which is read next."""
 
 
 class AccessOutcome(NamedTuple):
@@ -87,6 +102,8 @@ class Door(NamedTuple):
     """What a run writes is stored under its subject's key; without this, under the tenant's."""
     subject: str = ""
     """Whom all that is written here is about; empty for what the run, or what stands there, says."""
+    room: TakeRoom | None = None
+    """What content takes before it is read; without this, nothing."""
 
     @property
     def actor(self) -> str:
@@ -154,15 +171,19 @@ class Door(NamedTuple):
             return AccessOutcome(missing, None, None)
         return AccessOutcome(verdict, artifact, verdict.charge())
 
-    async def read(self, ref: Ref, *, price_max: int | None = None, is_whole: bool = True) -> Artifact:
+    async def read(
+        self, ref: Ref, *, price_max: int | None = None, is_whole: bool = True, bytes_max: int | None = None
+    ) -> Artifact:
         """A version, or a part of it, paid for if it has a price.
 
         `is_whole`: with what belongs to it and is kept elsewhere; else its content as it was written.
+        `bytes_max`: with `LeftOut` for content that is stored in more.
         """
         bought: list[Artifact] = []
 
         async def pay(verdict: AccessVerdict) -> EventData | None:
-            bought.append(await self._content(verdict.granted(), ref, is_whole=is_whole))
+            standing = verdict.granted()
+            bought.append(await self._content(standing, ref, is_whole=is_whole, bytes_max=bytes_max))
             return verdict.charge()
 
         if await pay(await self.access(ref, "read", price_max=price_max)) is not None:
@@ -217,19 +238,51 @@ class Door(NamedTuple):
             return None
         return decode_content("json", await self.store.blob(self.tenant, blob_name(ref)))
 
-    async def _content(self, standing: Standing, ref: Ref, *, is_whole: bool = True) -> Artifact:
+    async def _content(
+        self, standing: Standing, ref: Ref, *, is_whole: bool = True, bytes_max: int | None = None
+    ) -> Artifact:
         """The artifact with its content. Errors: `NotFound` for a version or part that is not there."""
         at = version_at(standing, ref)
-        content = await decoded_content(at.media, await self.store.blob(self.tenant, blob_name(at.content)))
-        if is_whole:
-            content = await self.stage().whole(standing, content, part=ref.part)
+        content: object = LeftOut(media=at.media, size_bytes=at.size_bytes)
+        if bytes_max is None or at.size_bytes <= bytes_max:
+            content = await decoded_content(at.media, await self._stored(at))
+            if is_whole:
+                content = await self.stage().whole(standing, content, part=ref.part)
+            content = part_of(standing, content, ref.part)
         return await self._artifact_of(
             standing,
             at,
-            part_of(standing, content, ref.part),
+            content,
             interface=await self.extra(at.interface),
             metadata=await self.extra(at.metadata) or {},
         )
+
+    async def _stored(self, at: VersionRow) -> bytes:
+        if self.room is not None:
+            await self.room(at.size_bytes)
+        return await self.store.blob(self.tenant, blob_name(at.content))
+
+    async def size(self, ref: Ref) -> int:
+        """The stored bytes of a version that may be read for free."""
+        return version_at((await self.access(ref, "read", price_max=0)).granted(), ref).size_bytes
+
+    async def encoded(self, ref: Ref) -> tuple[str, bytes]:
+        """Media and bytes of what `read` gives of a version that may be read for free.
+
+        No objects are made of content that is stored as it is read.
+        """
+        at = version_at((await self.access(ref, "read", price_max=0)).granted(), ref)
+        if self.space == MAIN_SPACE and ref.part is None:
+            return at.media, await self._stored(at)
+        artifact = await self.read(ref, price_max=0)
+        return await read_beside_loop(at.size_bytes, encode_content, artifact.content)
+
+    async def check_kept(self, standing: Standing | None) -> None:
+        """Check that the content of what stands can be that of a new version. Errors: `Erased`."""
+        if standing is None or standing.at is None:
+            return
+        if await self.store.key_of(self.tenant, blob_name(standing.at.content)) is None:
+            raise Erased(f"the content of artifact {standing.id} was erased", hint="Write new content.")
 
     async def without_erased(self, standing: Standing | None) -> Standing | None:
         """Return what stands, to write the next version: metadata and interface that were erased are none."""
@@ -378,7 +431,13 @@ CONTRACTS_MAX = 50
 CONTRACTS_MS_MAX = 2_000
 """Wall time of all contracts of one page."""
 
-_PAGE_ROWS = 100
+_PAGE_ROWS = 16
+"""Candidates that are looked at in one turn of the event loop: each policy may be half a megabyte."""
+
+PAGE_CHARS_MAX = 2 * 1024 * 1024
+"""Names in the policies of one page; the page ends where they are more (a guess: as much as an answer shows
+of a content)."""
+
 _POSITION_MAX = 2**62
 
 
@@ -411,40 +470,60 @@ async def find_text(
 ) -> list[Summary]:
     """Return what a principal may read and the words match, newest first."""
     words = text.casefold().split()
-    found: list[Summary] = []
+    page = _Page(limit=limit, chars_max=PAGE_CHARS_MAX)
     position, seen, asks = _POSITION_MAX, 0, bounded_asks(door)
     look = _Look(door, asks)
-    while len(found) < limit and seen < CANDIDATES_MAX:
+    while not page.is_full and seen < CANDIDATES_MAX:
         candidates = await _page(
             door, kind=kind, owner=owner, position=position, newest_first=True, limit=_PAGE_ROWS, asks=asks
         )
         for standing in candidates:
-            if len(found) < limit and await look.matches(standing, words):
-                found.append(standing.summary())
+            if not page.is_full and await look.matches(standing, words):
+                page.add(standing.summary())
         if len(candidates) < _PAGE_ROWS:
             break
         position, seen = candidates[-1].position, seen + len(candidates)
-    return found
+        await asyncio.sleep(0)
+    return page.found
 
 
 async def list_following(
-    door: Door, *, kind: str | None, owner: str | None, position: int, limit: int
+    door: Door, *, kind: str | None, owner: str | None, position: int, limit: int, chars_max: int | None
 ) -> list[Summary]:
     """Return what a principal may read beyond a position, in the order of making."""
-    found: list[Summary] = []
+    page = _Page(limit=limit, chars_max=chars_max)
     asks = bounded_asks(door)
     look = _Look(door, asks)
-    while len(found) < limit:
+    while not page.is_full:
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=False, limit=limit, asks=asks
+            door, kind=kind, owner=owner, position=position, newest_first=False, limit=_PAGE_ROWS, asks=asks
         )
         for standing in candidates:
-            if len(found) < limit and await look.visible(standing):
-                found.append(standing.summary())
-        if len(candidates) < limit:
+            if not page.is_full and await look.visible(standing):
+                page.add(standing.summary())
+        if len(candidates) < _PAGE_ROWS:
             break
         position = candidates[-1].position
-    return found
+        await asyncio.sleep(0)
+    return page.found
+
+
+class _Page:
+    """The rows of a page so far; it ends with its last row, or with that whose names are too many."""
+
+    def __init__(self, *, limit: int, chars_max: int | None) -> None:
+        self.found: list[Summary] = []
+        self._limit = limit
+        self._left_chars = chars_max
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.found) >= self._limit or (self._left_chars is not None and self._left_chars <= 0)
+
+    def add(self, one: Summary) -> None:
+        self.found.append(one)
+        if self._left_chars is not None:
+            self._left_chars -= one.names_chars
 
 
 def bounded_asks(door: Door) -> Decisions:

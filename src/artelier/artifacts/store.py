@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from artelier.artifacts.access import Bill, account_of, check_principal
-from artelier.artifacts.content import Content, Diff, decoded_content, diff, is_small
+from artelier.artifacts.content import Content, Diff, LeftOut, decoded_content, diff, is_small
 from artelier.artifacts.contracts import AccessVerdict, Decisions, Interpreter
 from artelier.artifacts.events import (
     ArtifactDeleted,
@@ -53,6 +53,7 @@ from artelier.artifacts.space_session import (
     KeyOfRun,
     RetentionRules,
     Stages,
+    TakeRoom,
     bounded_asks,
     find_text,
     first_kept,
@@ -61,7 +62,14 @@ from artelier.artifacts.space_session import (
     too_busy,
 )
 from artelier.artifacts.working_state import StoreStage
-from artelier.artifacts.write_decision import WriteRequest, artifact_of, asked_right, decide_write, prepare
+from artelier.artifacts.write_decision import (
+    KEPT,
+    WriteRequest,
+    artifact_of,
+    asked_right,
+    decide_write,
+    prepare,
+)
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Erased, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
@@ -143,24 +151,26 @@ class Artifacts:
         bound._door = self._door._replace(subject=check_subject(subject))
         return bound
 
+    def within(self, room: TakeRoom | None) -> Artifacts:
+        """The same handle; whatever content it reads takes `room` first, without one nothing."""
+        bound = copy(self)
+        bound._door = self._door._replace(room=room)
+        bound._main = None if self._main is None else self._main.within(room)
+        return bound
+
     # -- reading
 
-    async def read(self, ref: str, *, price_max: int | None = None) -> Artifact:
+    async def read(self, ref: str, *, price_max: int | None = None, bytes_max: int | None = None) -> Artifact:
         """One version with its content; the read price goes to the owner. `id#part` reads a named part.
 
-        Units:  `price_max` is the scrip the caller agrees to; None is what is asked.
+        Units:  `price_max` is the scrip the caller agrees to; None is what is asked. Content that is stored
+                in more than `bytes_max` is not read: `LeftOut` is in its place.
         Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidRequest` for what is no ref.
         """
-        if self._door.space == MAIN_SPACE:
-            ref = substitute(ref)
-        parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
-        if parsed.space is None:
-            return await self._door.read(parsed, price_max=price_max)
-        if self._main is None:
-            raise AccessDenied(f"this world has no grant to read {parsed}")
-        return await self._main.read(str(parsed._replace(space=None)), price_max=price_max)
+        door, parsed = self._place(ref)
+        return await door.read(parsed, price_max=price_max, bytes_max=bytes_max)
 
-    async def look(self, ref: str, *, price_max: int | None = None) -> Artifact:
+    async def look(self, ref: str, *, price_max: int | None = None, bytes_max: int | None = None) -> Artifact:
         """Return what `read` gives, to show it: erased content is `[erased]` (`[locked]` without the vault
         key), without metadata and interface.
 
@@ -168,11 +178,21 @@ class Artifacts:
         """
         parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
         try:
-            return await self.read(ref, price_max=price_max)
+            return await self.read(ref, price_max=price_max, bytes_max=bytes_max)
         except Erased as error:
             if parsed.space is not None:
                 raise
             return await self._door.without_content(parsed, mark=error.mark, price_max=price_max)
+
+    async def size(self, ref: str) -> int:
+        """Return how many bytes a version is stored in. Errors: as of `read` with `price_max=0`."""
+        door, parsed = self._place(ref)
+        return await door.size(parsed)
+
+    async def encoded(self, ref: str) -> tuple[str, bytes]:
+        """Return media and bytes of what `read` gives with `price_max=0`. Errors: as there."""
+        door, parsed = self._place(ref)
+        return await door.encoded(parsed)
 
     async def search(
         self, text: str = "", *, kind: str | None = None, owner: str | None = None, limit: int = 50
@@ -181,10 +201,17 @@ class Artifacts:
         return await find_text(self._door, text=text, kind=kind, owner=owner, limit=_checked_limit(limit))
 
     async def list(
-        self, *, kind: str | None = None, owner: str | None = None, limit: int = 50, after: str | None = None
+        self,
+        *,
+        kind: str | None = None,
+        owner: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+        chars_max: int | None = None,
     ) -> Summaries:
         """Readable artifacts in the order of their making, beyond the id `after`.
 
+        They end with that with which the names in their policies have `chars_max` characters.
         Errors: `NotFound` if there never was an artifact `after`.
         """
         wanted, position = _checked_limit(limit), 0
@@ -193,7 +220,9 @@ class Artifacts:
             if start is None:
                 raise NotFound(f"no artifact {after}")
             position = start.position
-        return await list_following(self._door, kind=kind, owner=owner, position=position, limit=wanted)
+        return await list_following(
+            self._door, kind=kind, owner=owner, position=position, limit=wanted, chars_max=chars_max
+        )
 
     async def history(self, id: str, *, after: int = 0, limit: int = PAGE_MAX) -> tuple[VersionInfo, ...]:
         """The versions of an artifact above `after`, oldest first, without content."""
@@ -332,6 +361,32 @@ class Artifacts:
         )
         return (await self._plan(wish, actor=actor, cause=cause, key=key))[0]
 
+    async def amend(
+        self,
+        id: str,
+        *,
+        expected_version: int,
+        access: object = None,
+        prices: object = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Artifact:
+        """Write a new version with the content of the one before, which is neither read nor stored again.
+
+        The content of what this returns is `LeftOut`. For a handle that is about nobody: what another key
+        is to erase has to be stored under that. Errors: those of `write`; `Erased`.
+        """
+        assert not self._door.subject, "content would stay under its key"
+        return await self._write(
+            WriteRequest(
+                id=check_new_id(id),
+                content=KEPT,
+                access=access,
+                prices=prices,
+                expected_version=expected_version,
+                metadata=metadata,
+            )
+        )
+
     async def edit(self, id: str, old: str, new: str) -> Artifact:
         """Replace a string that must occur exactly once. JSON is edited in its canonical text.
 
@@ -449,6 +504,17 @@ class Artifacts:
 
     # -- inside
 
+    def _place(self, ref: str) -> tuple[Door, Ref]:
+        """Return where a ref is read, and as what. Errors: `AccessDenied`, `InvalidRequest`."""
+        if self._door.space == MAIN_SPACE:
+            ref = substitute(ref)
+        parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
+        if parsed.space is None:
+            return self._door, parsed
+        if self._main is None:
+            raise AccessDenied(f"this world has no grant to read {parsed}")
+        return self._main._place(str(parsed._replace(space=None)))
+
     async def _write(self, wish: WriteRequest) -> Artifact:
         if is_person(self._door.principal):
             key = await self._door.store.data_key(self._door.tenant)
@@ -489,6 +555,8 @@ class Artifacts:
         seq, _hash = await door.store.head(stream)
         standing = await door.find(wish.id)
         key = await door.key(standing, given=key, run_id=run_id)
+        if wish.content is KEPT:
+            await door.check_kept(standing)
         stage = door.stage()
         stage.seen[wish.id] = standing
         decision = None
@@ -507,8 +575,9 @@ class Artifacts:
         )
         at_us = door.clock.now_us()
         draft = Draft(event, at_us, actor or door.actor, cause)
-        stored = blobs[0].content
-        content = await decoded_content(event.media, stored)
+        content: object = LeftOut(media=event.media, size_bytes=event.size_bytes)
+        if wish.content is not KEPT:
+            content = await decoded_content(event.media, blobs[0].content)
         artifact = artifact_of(
             event,
             content=content,

@@ -31,12 +31,17 @@ EXTRAS_BYTES_MAX = 256 * 1024
 """Stored bytes of metadata, and of an interface (guess: hundreds of tools)."""
 
 
+KEPT = object()
+"""In the place of the content of a new version that has the same as the one before."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
     """The caller's request to write. None keeps the value of the version before."""
 
     id: str
     content: Any
+    """`KEPT` for that of the version before."""
     kind: str | None = None
     access: object = None
     prices: object = None
@@ -58,7 +63,7 @@ class Encoded(msgspec.Struct, frozen=True):
 
 def encode(wish: WriteRequest) -> Encoded:
     """Errors: `InvalidArtifact` for content, metadata or an interface that cannot be stored."""
-    media, content = encode_content(wish.content)
+    media, content = encode_content(b"" if wish.content is KEPT else wish.content)
 
     def extra(value: object, what: str) -> bytes | None:
         if value is None:
@@ -154,10 +159,10 @@ def decide_write(
     kind = kind_named(_kind(wish, standing))
     encoded = encode(wish) if prepared is None else prepared.encoded
     RetentionRules.parse((wish.metadata or {}).get("retention", {}))
-    if prepared is None:
-        check_content(kind, wish.content)
-    elif prepared.mistake is not None:
+    if prepared is not None and prepared.mistake is not None:
         raise prepared.mistake
+    if prepared is None and wish.content is not KEPT:
+        check_content(kind, wish.content)
     if wish.interface is not None and is_executable(kind, wish.content):
         check_interface(wish.interface)
     access, prices = _rights(wish, standing, kind)
@@ -169,10 +174,15 @@ def decide_write(
         blobs.append(blob)
         return ref
 
-    def keep_prepared(prepared: PreparedContent) -> BlobRef:
+    def keep_content() -> tuple[BlobRef, str, int]:
+        if wish.content is KEPT:
+            assert at is not None, "what stands has a version"
+            return BlobRef(at.content), at.media, at.size_bytes
+        if prepared is None:
+            return keep(encoded.content), encoded.media, len(encoded.content)
         ref, blob = prepared.content
         blobs.append(blob)
-        return ref
+        return ref, encoded.media, len(encoded.content)
 
     def keep_extra(content: bytes | None, before: str | None) -> BlobRef | None:
         if content is not None:
@@ -180,13 +190,14 @@ def decide_write(
         return None if before is None else BlobRef(before)
 
     at = standing.at if standing else None
+    content, media, size_bytes = keep_content()
     event = ArtifactWritten(
         id=wish.id,
         kind=kind.name,
         version=standing.version + 1 if standing else 1,
-        content=keep(encoded.content) if prepared is None else keep_prepared(prepared),
-        media=encoded.media,
-        size_bytes=len(encoded.content),
+        content=content,
+        media=media,
+        size_bytes=size_bytes,
         creator=standing.creator if standing else principal,
         owner=standing.owner if standing else principal,
         access=access,

@@ -15,13 +15,15 @@ from typing import Annotated, Protocol, TypeVar, cast
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import FileResponse
+from pydantic import BaseModel
 from starlette.background import BackgroundTask
 
 from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
-from artelier.artifacts.content import encode_content
-from artelier.artifacts.media.inspection import check_attachments
+from artelier.artifacts.media.inspection import check_attachment_sizes
 from artelier.artifacts.ref import REF_CHARS_MAX
+from artelier.artifacts.space_session import TakeRoom
+from artelier.content_thread import read_beside_loop
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
@@ -31,6 +33,7 @@ from artelier.ports.media import Medium
 from artelier.server.live_hub import Hub
 from artelier.server.openai_api.calls import inline_bytes
 from artelier.server.openai_api.requests import InlineMedium, parse_data_url, refuse
+from artelier.server.security.held_bodies import hold_content, reserve_content
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
 from artelier.server.wire.base import AttachmentAsk
@@ -163,9 +166,14 @@ class Signed:
         return space
 
 
-def artifacts_of(desk: Acting, actor: str, *, world: str | None = None) -> Artifacts:
-    """Return what people of a tenant do with artifacts, in the main space or in a world."""
-    return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts
+def artifacts_of(
+    desk: Acting, actor: str, *, world: str | None = None, room: TakeRoom = hold_content
+) -> Artifacts:
+    """Return what people of a tenant do with artifacts, in the main space or in a world.
+
+    Content that is read takes `room`: that of the request, for as long as it lasts.
+    """
+    return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts.within(room)
 
 
 _ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]{0,30}:/", re.IGNORECASE)
@@ -197,16 +205,24 @@ async def attachments_of(
     Errors: `InvalidRequest` for an address that is no data URL, and for more than one call takes; `NotFound`,
     `AccessDenied` of an artifact.
     """
-    found: list[bytes] = []
+    artifacts = artifacts_of(desk, actor)
+    named: list[AttachmentAsk | InlineMedium] = []
+    sizes_bytes: list[int] = []
     for number, one in enumerate(given):
         if isinstance(one, AttachmentAsk):
             one = medium_at(one.root, param=f"attachments.{number}")
+        named.append(one)
         if isinstance(one, AttachmentAsk):
-            artifact = await artifacts_of(desk, actor).read(one.root, price_max=0)
-            found.append(encode_content(artifact.content)[1])
+            sizes_bytes.append(await artifacts.size(one.root))
+            check_attachment_sizes(sizes_bytes)  # before any is read: twenty artifacts may be a gigabyte
+    await reserve_content(sum(sizes_bytes))
+    found: list[bytes] = []
+    for one in named:
+        if isinstance(one, AttachmentAsk):
+            found.append((await artifacts.encoded(one.root))[1])
         else:
             found.append(await inline_bytes(one))
-        check_attachments(found)  # now: twenty artifacts may be a gigabyte
+        check_attachment_sizes([*map(len, found)])
     return found
 
 
@@ -264,6 +280,12 @@ def with_shown_workspace(found: Shown, *, desk: Desk, who: Identity) -> Shown:
         return found
     shown = {**found, "workspace": desk.services.workspaces.display_path(desk.id, str(folder))}
     return cast(Shown, shown)
+
+
+async def model_response(size_bytes: int, make: Callable[[], BaseModel], *, status: int = 200) -> Response:
+    """Answer with a model; one with large content is made, and written as JSON, beside the event loop."""
+    body = await read_beside_loop(size_bytes, lambda: make().model_dump_json(by_alias=True).encode())
+    return Response(body, status_code=status, media_type="application/json")
 
 
 async def file_response(name: str, write: Callable[[Path], Awaitable[object]]) -> FileResponse:

@@ -11,6 +11,7 @@ import msgspec
 
 from artelier.app import TenantKernel
 from artelier.artifacts.content import line_diff
+from artelier.content_thread import read_beside_loop
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
@@ -20,9 +21,13 @@ from artelier.log import stored_blob
 from artelier.missions.task.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
 from artelier.ports.media import Medium, media_in, media_line
 from artelier.ports.model import ModelRequest, reasoning_text
+from artelier.server.security.held_bodies import hold_content, reserve_content
 
 if TYPE_CHECKING:
     from artelier.server.wire import agents, runs
+
+COPIES = 2
+"""Of a prompt that are held together: its messages, and what is made of them."""
 
 # The command line uses this module too and pays for no wire models: they are imported where they are made.
 
@@ -31,7 +36,7 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> runs.Manife
     """Return the parts of a prompt. Errors: `NotFound`, `CorruptStore`."""
     from artelier.server.wire import runs
 
-    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
+    renderer, _ = await _open(desk, run_id, step)
     found = await renderer.manifest(step)
     sections: list[runs.SectionOut] = []
     seen = 0
@@ -110,8 +115,20 @@ async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
 
     Errors: `NotFound`, `CorruptStore`.
     """
-    request, _ = await desk.shown(run_id, step)
-    return request.canonical()
+    renderer, size_bytes = await _open(desk, run_id, step)
+    request = await renderer.render(step)
+    return await read_beside_loop(size_bytes, request.canonical)
+
+
+async def _open(desk: TenantKernel, run_id: str, *steps: str) -> tuple[Renderer, int]:
+    """Return what renders prompts of a run to look at, and about how many bytes these take: there is room.
+
+    Errors: `NotFound`, `TooManyAtOnce`.
+    """
+    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
+    size_bytes = sum([await renderer.size(step) for step in steps])
+    await reserve_content(COPIES * size_bytes)
+    return renderer, size_bytes
 
 
 async def medium_of_step(desk: TenantKernel, run_id: str, step: str, blob: str) -> tuple[Medium, bytes]:
@@ -119,7 +136,8 @@ async def medium_of_step(desk: TenantKernel, run_id: str, step: str, blob: str) 
 
     Errors: `NotFound` if the step was sent no such medium; `Erased`; `CorruptStore`.
     """
-    request, _ = await desk.shown(run_id, step)
+    renderer, _ = await _open(desk, run_id, step)
+    request = await renderer.render(step)
     medium = next((one for one in media_in(request.messages) if one.blob == blob), None)
     if medium is None:
         raise NotFound(
@@ -127,6 +145,7 @@ async def medium_of_step(desk: TenantKernel, run_id: str, step: str, blob: str) 
             expected="the blob of a media part of its prompt",
             got=blob[:60],
         )
+    await hold_content(medium.size_bytes)
     return medium, await stored_blob(desk.services.store, desk.id, medium.blob)
 
 
@@ -134,7 +153,7 @@ async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> runs.Promp
     """Return how two prompts differ; `a` is the earlier. Errors: `NotFound`, `CorruptStore`."""
     from artelier.server.wire import runs
 
-    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
+    renderer, _ = await _open(desk, run_id, a, b)
     one, two = await renderer.manifest(a), await renderer.manifest(b)
     prefix = shared_prefix(one, two)
     old, new = await renderer.render(a), await renderer.render(b)

@@ -381,11 +381,16 @@ def decode_base64(encoded: str) -> bytes:
 
 def check_attachments(contents: Sequence[bytes]) -> None:
     """Refuse more than one command or request may come with. Errors: `InvalidRequest`."""
-    if len(contents) > ATTACHMENTS_MAX:
+    check_attachment_sizes([*map(len, contents)])
+
+
+def check_attachment_sizes(sizes_bytes: Sequence[int]) -> None:
+    """Do what `check_attachments` does, before contents are read. Errors: `InvalidRequest`."""
+    if len(sizes_bytes) > ATTACHMENTS_MAX:
         raise InvalidRequest(
-            "too many attachments at once", expected=f"at most {ATTACHMENTS_MAX}", got=len(contents)
+            "too many attachments at once", expected=f"at most {ATTACHMENTS_MAX}", got=len(sizes_bytes)
         )
-    if (size := sum(map(len, contents))) > CALL_BYTES_MAX:
+    if (size := sum(sizes_bytes)) > CALL_BYTES_MAX:
         raise InvalidRequest(
             "the attachments are too large together",
             expected=f"at most {CALL_BYTES_MAX} bytes, which is what one call of a model takes",

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from artelier.artifacts.space_session import TakeRoom
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.artifacts import Chain, StateReport, StateVersion, history_of, value_of
 from artelier.chat.queries.chats import (
@@ -331,16 +332,20 @@ class ChatReader:
             raise NotFound(f"the branch has no turn {'yet' if number is None else number}")
         return found[0]
 
-    async def read_medium(self, turn: int, number: int = 1) -> tuple[Medium, bytes]:
+    async def read_medium(
+        self, turn: int, number: int = 1, *, room: TakeRoom | None = None
+    ) -> tuple[Medium, bytes]:
         """Return one of the media shown with a turn's words, and its bytes; `number` counts from 1.
 
-        Errors: `NotFound`; `Erased`.
+        It takes `room` before it is read. Errors: `NotFound`; `Erased`.
         """
         media = (await self.turn(turn)).media
         if not 0 < cs.whole(number, "number") <= len(media):
             expected = f"1 to {len(media)}" if media else "a turn with an attachment"
             raise NotFound(f"turn {turn} was shown no medium {number}", expected=expected)
         medium = media[number - 1]
+        if room is not None:
+            await room(medium.size_bytes)
         return medium, await stored_blob(self.store, self.desk.id, medium.blob)
 
     async def reply(self, run_id: str) -> Variant | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from artelier.content_thread import read_beside_loop
 from artelier.errors import CorruptStore, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
@@ -72,6 +74,11 @@ MAX_OUTPUT = "max_output_tokens"
 
 OTHERS_MAX = 1000
 """Runs that a renderer remembers the whereabouts of."""
+
+BYTES_PER_TOKEN = 4
+"""By which a prompt is taken for large: of ASCII as `tokens/estimate.py` counts it, hardly more of others."""
+
+T = TypeVar("T")
 
 Messages = Prompt | Conversation | RangePart | Sequence[ChatMessage | Mapping[str, Any] | RangePart]
 
@@ -377,6 +384,10 @@ def _quoting(core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blo
 # Back from the log
 
 
+def _size_bytes(head: Head, event: ev.ContextAssembled) -> int:
+    return BYTES_PER_TOKEN * sum(part.tokens for part in (*head.parts, *event.parts))
+
+
 class Renderer:
     """Renders stored prompts of one run: the exact request, byte for byte.
 
@@ -467,6 +478,11 @@ class Renderer:
                 return outcome.read(kinds[outcome.kind])
         return None
 
+    async def size(self, key: str) -> int:
+        """Return about how many bytes a prompt takes, without reading its messages. Errors: `NotFound`."""
+        event = await self.event(key)
+        return _size_bytes(await self.head(event), event)
+
     async def render(self, key: str) -> ModelRequest:
         """The request of a model step. Errors: `NotFound`; `CorruptStore` if its bytes are not the same."""
         return await self.render_event(await self.event(key))
@@ -478,14 +494,20 @@ class Renderer:
             contents.insert(0, (ChatMessage(role="user", content=self._mark),))
         schema = await self._settings("output schema", head.output_schema)
         tools = await self._settings("tools", head.tools)
-        request = compose(
-            model=head.model,
-            params=head.params,
-            tools=decode_tools(tools) if tools else (),
-            output_schema=decode_stored(schema) if schema else None,
-            contents=contents,
-        )
-        if not self.erased and not is_same_request(event.request, MeasuredRequest.of(request), self._key):
+
+        def render() -> tuple[ModelRequest, bool]:
+            request = compose(
+                model=head.model,
+                params=head.params,
+                tools=decode_tools(tools) if tools else (),
+                output_schema=decode_stored(schema) if schema else None,
+                contents=contents,
+            )
+            is_same = self.erased or is_same_request(event.request, MeasuredRequest.of(request), self._key)
+            return request, bool(is_same)
+
+        request, is_same = await read_beside_loop(_size_bytes(head, event), render)
+        if not is_same:
             raise CorruptStore(
                 f"the prompt of {self.run_id}:{event.key} does not render to the bytes that were sent",
                 hint="Run `artelier verify`.",
@@ -546,8 +568,8 @@ class Renderer:
             return (quote_messages(messages, first=part.start, quote=quote),)
         if part.blob is None:
             return ()
-        content = await self._blob(part.blob)
-        return content.decode() if part.attach or part.joined else decode_messages(content)
+        is_text = part.attach or part.joined
+        return await self._decoded(part.blob, bytes.decode if is_text else decode_messages)
 
     async def messages(self, conversation: str, start: int, end: int) -> list[ChatMessage]:
         """Messages of the run by number, those included that a conversation goes on from.
@@ -593,11 +615,11 @@ class Renderer:
 
     async def _message(self, places: list[Place], row: MessageRow) -> ChatMessage:
         if row.form == "m":
-            return decode_message(await self._blob(row.ref))
-        content = await self._blob(await self._outcome(places, row.ref))
+            return await self._decoded(row.ref, decode_message)
+        outcome = await self._outcome(places, row.ref)
         if row.form == "r":
-            return message_of_reply(decode_reply(content))
-        return message_of_result(content, row.call)
+            return message_of_reply(await self._decoded(outcome, decode_reply))
+        return await self._decoded(outcome, partial(message_of_result, call=row.call))
 
     async def reply(self, key: str) -> ModelReply:
         """The recorded reply of a model step. Errors: `CorruptStore` if it has none."""
@@ -614,6 +636,10 @@ class Renderer:
 
     async def _blob(self, ref: str) -> bytes:
         return await stored_blob(self._services.store, self._tenant, ref)
+
+    async def _decoded(self, ref: str, decode: Callable[[bytes], T]) -> T:
+        content = await self._blob(ref)
+        return await read_beside_loop(len(content), decode, content)
 
 
 async def continue_conversation(

@@ -18,6 +18,7 @@ from artelier.kernel.queries.reports import RunDetail
 from artelier.kernel.queries.run_pages import Place, runs_by_status_time
 from artelier.kernel.run.status import RunStatus
 from artelier.server.deps import artifacts_of
+from artelier.server.security.held_bodies import no_room
 
 AGENT = "a2a"
 PREFIX = "a2a."
@@ -252,7 +253,8 @@ class TaskReader:
 
     async def _media(self, run_id: str, modes: Sequence[str], room: MediaRoom) -> list[ShownMedium]:
         """Return what the tools of a task have shown; without content what its client does not take."""
-        space = artifacts_of(self.desk, self.by)
+        # In a stream that goes on they would keep their room; `room` bounds what is read of them.
+        space = artifacts_of(self.desk, self.by, room=no_room)
         services, tenant = self.desk.services, self.desk.id
         found = await media_of_tools(services, tenant, run_id, space, bytes_max=room.left)
         return [one if _is_taken(one.media_type, modes) else replace(one, content=None) for one in found]

@@ -6,20 +6,25 @@ With `world`, an artifact of that world instead of the main space; worlds are lo
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from fastapi import Query, Response
 
 from artelier.agents.card import adopt as bring_home
-from artelier.artifacts import Access, AccessPrices, Artifacts, Provenance
-from artelier.artifacts.content import encode_content
+from artelier.artifacts import Access, AccessPrices, Artifact, Artifacts, Provenance
+from artelier.artifacts.content import LeftOut, is_small
 from artelier.artifacts.kinds import known_kinds
+from artelier.artifacts.queries import Summary
+from artelier.artifacts.space_session import PAGE_CHARS_MAX
+from artelier.content_thread import BESIDE_BYTES
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.server.deps import Actor, Desk, Signed, Who, artifacts_of
+from artelier.server.deps import Actor, Desk, Signed, Who, artifacts_of, model_response
 from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
+from artelier.server.security.held_bodies import WORK, hold_content, reserve_content
 from artelier.server.wire import artifacts as wire
 from artelier.server.wire.artifacts import in_words
 from artelier.server.wire.base import After, AfterNumber, Limit, Page
@@ -46,7 +51,7 @@ async def _of(desk: Desk, actor: str, world: str | None = None) -> Artifacts:
     return artifacts_of(desk, actor, world=world)
 
 
-@router.get("", operation_id="artifacts_list")
+@router.get("", operation_id="artifacts_list", response_model=wire.ArtifactsPage)
 async def list_(
     desk: Desk,
     who: Who,
@@ -59,7 +64,7 @@ async def list_(
     world: World = None,
     after: After = None,
     limit: Limit = 100,
-) -> wire.ArtifactsPage:
+) -> Response:
     """Artifacts that people may read, oldest first; with `q` one page of what its words find."""
     artifacts = await _of(desk, actor, world)
     if q is not None:
@@ -67,16 +72,30 @@ async def list_(
             raise InvalidRequest("a search has one page", expected="q without after")
         words = await scrub_query(desk, who, q)
         found = await artifacts.search(words, kind=kind, owner=owner, limit=limit)
-        return wire.ArtifactsPage.model_validate({"items": found, "kinds": known_kinds()})
-    found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit + 1)
-    following = found[limit - 1].id if len(found) > limit else None
-    return wire.ArtifactsPage.model_validate(
-        {"items": found[:limit], "next": following, "kinds": known_kinds()}
+        return await _page(found, next_=None)
+    found = await artifacts.list(
+        kind=kind, owner=owner, after=after, limit=limit + 1, chars_max=PAGE_CHARS_MAX
     )
+    items = found[:limit]
+    is_more = len(found) > limit or sum(one.names_chars for one in found) >= PAGE_CHARS_MAX
+    return await _page(items, next_=items[-1].id if is_more else None)
 
 
-@router.post("", status_code=201, operation_id="artifacts_write")
-async def write(desk: Desk, actor: Actor, body: wire.ArtifactWrite) -> wire.ArtifactShown:
+async def _page(found: list[Summary], *, next_: str | None) -> Response:
+    size_bytes = sum(one.names_chars for one in found)
+    given = {"items": found, "next": next_, "kinds": known_kinds()}
+    return await model_response(size_bytes, partial(wire.ArtifactsPage.model_validate, given))
+
+
+async def _shown(artifact: Artifact, *, status: int = 200) -> Response:
+    """Answer with an artifact, and with its content if that is not too large."""
+    is_light = isinstance(artifact.content, LeftOut) or is_small(artifact.content, bytes_max=BESIDE_BYTES)
+    size_bytes = 0 if is_light else wire.INLINE_BYTES_MAX
+    return await model_response(size_bytes, partial(wire.artifact_shown, artifact), status=status)
+
+
+@router.post("", status_code=201, operation_id="artifacts_write", response_model=wire.ArtifactShown)
+async def write(desk: Desk, actor: Actor, body: wire.ArtifactWrite) -> Response:
     """Write a new artifact, or the next version of one that is at `expected_version`."""
     artifacts = artifacts_of(desk, actor)
     if body.subject:
@@ -92,27 +111,21 @@ async def write(desk: Desk, actor: Actor, body: wire.ArtifactWrite) -> wire.Arti
         expected_version=body.expected_version,
         provenance=Provenance(derived_from=tuple(body.derived_from)),
     )
-    return wire.artifact_shown(artifact)
+    return await _shown(artifact, status=201)
 
 
-@router.get("/{id}", operation_id="artifacts_show")
-async def show(
-    desk: Desk, actor: Actor, id: str, version: Version = None, world: World = None
-) -> wire.ArtifactShown:
+@router.get("/{id}", operation_id="artifacts_show", response_model=wire.ArtifactShown)
+async def show(desk: Desk, actor: Actor, id: str, version: Version = None, world: World = None) -> Response:
     """One version with its content, if reading it is free; `/read` agrees to a price."""
     artifacts = await _of(desk, actor, world)
-    return wire.artifact_shown(await artifacts.look(_ref(id, version), price_max=0))
+    return await _shown(await artifacts.look(_ref(id, version), price_max=0, bytes_max=wire.INLINE_BYTES_MAX))
 
 
-@router.post("/{id}/read", operation_id="artifacts_read")
-async def read(desk: Desk, actor: Actor, id: str, body: wire.Paid) -> wire.ArtifactShown:
+@router.post("/{id}/read", operation_id="artifacts_read", response_model=wire.ArtifactShown)
+async def read(desk: Desk, actor: Actor, id: str, body: wire.Paid) -> Response:
     """One version with its content; its read price goes to the owner."""
-    artifacts = artifacts_of(desk, actor)
-    return await _read(artifacts, id, body.version, price_max=body.price_max)
-
-
-async def _read(artifacts: Artifacts, id: str, version: int | None, *, price_max: int) -> wire.ArtifactShown:
-    return wire.artifact_shown(await artifacts.read(_ref(id, version), price_max=price_max))
+    ref, artifacts = _ref(id, body.version), artifacts_of(desk, actor)
+    return await _shown(await artifacts.read(ref, price_max=body.price_max, bytes_max=wire.INLINE_BYTES_MAX))
 
 
 def _ref(id: str, version: int | None) -> str:
@@ -122,23 +135,26 @@ def _ref(id: str, version: int | None) -> str:
     return id if version is None else f"{id}@{version}"
 
 
-@router.patch("/{id}", operation_id="artifacts_change")
-async def change(desk: Desk, actor: Actor, id: str, body: wire.ArtifactChange) -> wire.ArtifactShown:
+@router.patch("/{id}", operation_id="artifacts_change", response_model=wire.ArtifactShown)
+async def change(desk: Desk, actor: Actor, id: str, body: wire.ArtifactChange) -> Response:
     """Write a version in which some things are other: content, access, prices, metadata."""
     artifacts = artifacts_of(desk, actor)
     wished = body.given_fields("media", "content", "expected_version")
+    before = body.expected_version
     if "content" in body.model_fields_set:
         content = wire.content_of(body.content, body.media)
-    elif wished:
-        content = (await artifacts.read(f"{id}@{body.expected_version}", price_max=0)).content
-    else:
+        return await _shown(await artifacts.write(id, content=content, expected_version=before, **wished))
+    if not wished:
         raise InvalidRequest("nothing to change", expected="content, access, prices or metadata")
-    artifact = await artifacts.write(id, content=content, expected_version=body.expected_version, **wished)
-    return wire.artifact_shown(artifact)
+    await artifacts.size(_ref(id, before))  # the answer has its content: whether that is free is said now
+    version = (await artifacts.amend(id, expected_version=before, **wished)).version
+    return await _shown(await artifacts.read(_ref(id, version), price_max=0, bytes_max=wire.INLINE_BYTES_MAX))
 
 
-@router.post("/{id}/adopt", status_code=201, operation_id="artifacts_adopt")
-async def adopt(desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption) -> wire.ArtifactShown:
+@router.post(
+    "/{id}/adopt", status_code=201, operation_id="artifacts_adopt", response_model=wire.ArtifactShown
+)
+async def adopt(desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption) -> Response:
     """Bring home what a fork has written: the newest version of what the fork's origin wrote."""
     if body.principal != OPERATOR and not who.may("admin"):
         raise AccessDenied(
@@ -149,7 +165,9 @@ async def adopt(desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption
         )
     artifacts = Signed(desk, actor).as_principal(body.principal).artifacts
     ref = _ref(id, body.version)
-    return wire.artifact_shown(await bring_home(desk.services, desk.id, artifacts, ref, to=body.to))
+    return await _shown(
+        await bring_home(desk.services, desk.id, artifacts, ref, to=body.to, room=hold_content), status=201
+    )
 
 
 @router.delete("/{id}", status_code=204, operation_id="artifacts_delete")
@@ -179,6 +197,8 @@ async def diff(
 ) -> wire.ArtifactDiff:
     """Return what changed from version `a` to version `b`, if reading them is free."""
     artifacts = await _of(desk, actor, world)
+    # They become objects, and lines.
+    await reserve_content(WORK * sum([await artifacts.size(_ref(id, version)) for version in (a, b)]))
     found = msgspec.to_builtins(await artifacts.diff(id, a, b, price_max=0))
     return wire.ArtifactDiff(a=a, b=b, **found)
 
@@ -234,9 +254,7 @@ async def content(
     desk: Desk, actor: Actor, id: str, version: Version = None, world: World = None
 ) -> Response:
     """The bytes of a version as a download: whatever they are, no browser runs them here."""
-    artifacts = await _of(desk, actor, world)
-    artifact = await artifacts.read(_ref(id, version), price_max=0)
-    media, stored = encode_content(artifact.content)
+    media, stored = await (await _of(desk, actor, world)).encoded(_ref(id, version))
     name = _file_name(id, media)
     return Response(
         stored,

@@ -31,6 +31,7 @@ from artelier.server.background_tasks import Errands, errands_of, let_go
 from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of, medium_response
 from artelier.server.live_hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
+from artelier.server.security.held_bodies import hold_content
 from artelier.server.wire import chats as wire
 from artelier.server.wire.base import After, AfterNumber, Limit, Page
 
@@ -488,7 +489,8 @@ async def medium(
     branch: OfBranch = "main",
 ) -> Response:
     """An image, a sound, a PDF or a text that was shown with the words of a turn."""
-    return medium_response(*await (await session_of(desk, id, branch)).read_medium(turn, number))
+    session = await session_of(desk, id, branch)
+    return medium_response(*await session.read_medium(turn, number, room=hold_content))
 
 
 RunOf = Annotated[

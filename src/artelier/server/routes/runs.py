@@ -23,6 +23,7 @@ from artelier.server.deps import (
     check_mission,
     file_response,
     medium_response,
+    model_response,
 )
 from artelier.server.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, medium_of_step, prompt_of
@@ -139,10 +140,11 @@ async def prompt(desk: Desk, run_id: str, step: Step) -> Response:
     return Response(await prompt_of(desk, run_id, step), media_type="application/json")
 
 
-@router.get("/{run_id}/prompt/diff")
-async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptDiff:
+@router.get("/{run_id}/prompt/diff", response_model=wire.PromptDiff)
+async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> Response:
     """Return how two prompts differ, and what ended the prefix that a provider can cache."""
-    return await diff_of(desk, run_id, a, b)
+    found = await diff_of(desk, run_id, a, b)
+    return await model_response(len(found.diff), lambda: found)
 
 
 @router.get(

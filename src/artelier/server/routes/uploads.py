@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from typing import Any, NamedTuple, TypeVar
@@ -22,7 +21,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
-from artelier.artifacts.content import CONTENT_BYTES_MAX, Content, Media, check_json, encode_content
+from artelier.artifacts.content import CONTENT_BYTES_MAX, Content, LeftOut, Media, check_json, encode_content
 from artelier.artifacts.json_items import count_items
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
@@ -185,7 +184,7 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     for id in (f"uploads/{name}", f"uploads/{_with_digest(name, digest)}"):
         before = await _standing(artifacts, id)
         # Encoded: to Python, 1 and true are the same.
-        if before is not None and await _aside(file, partial(_is_same, before, media, kept)):
+        if before is not None and await _is_same(artifacts, before, media, kept):
             artifact, found = before, True
             break
         if before is None:
@@ -223,13 +222,20 @@ def _read(disarm: Callable[[Any], Any], file: File, name: str) -> tuple[Content,
     return content, *encode_content(content)
 
 
-def _is_same(artifact: Artifact, media: Media, stored: bytes) -> bool:
-    return encode_content(artifact.content) == (media, stored)
+async def _is_same(artifacts: Artifacts, before: Artifact, media: Media, stored: bytes) -> bool:
+    """Return whether an artifact has some content; only what is as large is read."""
+    if before.content != LeftOut(media=media, size_bytes=len(stored)):
+        return False
+    try:
+        return (await artifacts.encoded(f"{before.id}@{before.version}"))[1] == stored
+    except NotFound:
+        return False  # it was erased
 
 
 async def _standing(artifacts: Artifacts, id: str) -> Artifact | None:
+    """Return an artifact without its content, if it is there."""
     with suppress(NotFound):
-        return await artifacts.read(id, price_max=0)
+        return await artifacts.read(id, price_max=0, bytes_max=-1)  # not even that of an empty file
     return None
 
 

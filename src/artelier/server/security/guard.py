@@ -22,12 +22,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from artelier.artifacts.content import CONTENT_BYTES_MAX
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError
 from artelier.owner_threads import content_owner
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.security.connection_limits import Admission
-from artelier.server.security.held_bodies import HeldBodies, HeldBody
+from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.security.login_sessions import place_of
 from artelier.server.settings import ServerSettings
@@ -62,6 +63,8 @@ LOGIN_MAX_BYTES = 4096
 """Of a body of somebody who is not signed in: a name and a password."""
 BODY_RATE = 16 * 1024
 """Bytes a second that a body must have beyond its first `body_s` seconds (guess: a poor line)."""
+ANSWER_PIECE_BYTES = 256 * 1024
+"""A larger answer is given to its connection piece by piece, which copies what the client has not taken."""
 HSTS = "max-age=31536000"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -101,6 +104,7 @@ class Guard:
         self._bodies = HeldBodies(
             largest_bytes=max(settings.upload_max_bytes, settings.body_max_bytes, SPOKEN_MAX_BYTES)
         )
+        self._contents = HeldBodies(largest_bytes=CONTENT_BYTES_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -136,6 +140,8 @@ class Guard:
             exchange.body_max = self._body_max(scope["path"])
             exchange.check_length(headers.get("content-length", ""), is_safe=scope["method"] in SAFE)
             content_owner.set(owner)
+            exchange.contents = StoredContents(partial(self._contents.take_stored, owner))
+            stored_contents.set(exchange.contents)
             exchange.take_place = partial(self._bodies.take, owner, is_parsed=not _is_large(scope["path"]))
             if scope["method"] in SAFE:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
@@ -250,6 +256,7 @@ class _Exchange:
         self.take_place: Callable[[int], Awaitable[HeldBody]] | None = None
         """Waits for memory for so many bytes of a body."""
         self._place: HeldBody | None = None
+        self.contents: StoredContents | None = None
         self._length_bytes: int | None = None
         self._size_bytes = 0
         self._began_s = asyncio.get_running_loop().time()
@@ -280,8 +287,10 @@ class _Exchange:
             raise
 
     def give_back(self) -> None:
-        """End the turn of the user, and let go of the body."""
+        """End the turn of the user, and let go of the body and of what was read."""
         self._end_turn()
+        if self.contents is not None:
+            self.contents.give_back()
         if self._place is not None:
             self._place.give_back()
 
@@ -350,7 +359,15 @@ class _Exchange:
                 headers["Strict-Transport-Security"] = HSTS
             if self.is_api:
                 headers.setdefault("Cache-Control", "no-store")
-        await self._send(message)
+        body: bytes = message.get("body", b"")
+        if len(body) <= ANSWER_PIECE_BYTES:
+            await self._send(message)
+            return
+        for at in range(0, len(body), ANSWER_PIECE_BYTES):
+            end = at + ANSWER_PIECE_BYTES
+            is_more = end < len(body) or message.get("more_body", False)
+            await self._send({**message, "body": body[at:end], "more_body": is_more})
+            await asyncio.sleep(0)  # a client that takes all at once leaves others a turn
 
     async def answer(self, scope: Scope, response: Any) -> None:
         """Send an answer in place of the app's."""

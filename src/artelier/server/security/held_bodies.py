@@ -1,15 +1,17 @@
-"""The bytes of bodies that a server holds in memory: so many of one user, so many of all.
+"""The bytes that a server holds in memory for its users: so many of one user, so many of all.
 
 A body has its user's room before it is read, and that among all while it arrives. One that finds none waits
-in the network, which costs nothing.
+in the network, which costs nothing. Stored content that is read for a user has both before it is read, in
+rooms of its own, until the answer is out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 
 from artelier.errors import TooManyAtOnce
 
@@ -29,6 +31,8 @@ STEP_BYTES = 4 * MIB
 """Room among all is taken in such steps, as a body arrives: one that trickles keeps nobody out."""
 WAIT_S = 60.0
 """The longest time for which a body waits for its place (a guess: most models answer sooner)."""
+FREE_BYTES = 64 * 1024
+"""Stored content up to this size takes no room: the requests of a user that are at work are few."""
 
 
 class _Room:
@@ -86,10 +90,11 @@ class _Lane:
 class HeldBody:
     """The place of one body."""
 
-    def __init__(self, bodies: HeldBodies, user: str, lane: _Lane) -> None:
+    def __init__(self, bodies: HeldBodies, user: str, lane: _Lane, *, wait_s: float) -> None:
         self._bodies = bodies
         self._user = user
         self._lane = lane
+        self._wait_s = wait_s
         self._taken: dict[_Room, int] = {}
         self._settling: asyncio.TimerHandle | None = None
         self._is_back = False
@@ -104,9 +109,10 @@ class HeldBody:
         has_bytes = self._taken.get(room, 0)
         if self._lane.own in self._taken or size_bytes <= has_bytes:
             return
-        more_bytes = -(-size_bytes // STEP_BYTES) * STEP_BYTES - has_bytes
         whole_bytes = self._taken.get(self._lane.held, 0)
-        async with self._bodies.limited():
+        step_bytes = min(-(-size_bytes // STEP_BYTES) * STEP_BYTES, whole_bytes)
+        more_bytes = max(size_bytes, step_bytes) - has_bytes
+        async with self._bodies.limited(self._wait_s):
             if not room.has(more_bytes) and self._lane.own.has(whole_bytes):
                 await self.take(self._lane.own, whole_bytes)
             else:
@@ -149,20 +155,23 @@ class HeldBodies:
         self.room = _Room(self._all_bytes)
         self._lanes: dict[str, _Lane] = {}
 
-    async def take(self, user: str, size_bytes: int, *, is_parsed: bool = False) -> HeldBody:
+    async def take(
+        self, user: str, size_bytes: int, *, is_parsed: bool = False, may_wait: bool = True
+    ) -> HeldBody:
         """Wait for the place of a body of a user. `is_parsed`: it becomes objects, which take more than it.
 
         Errors: `TooManyAtOnce` if there is none in time.
         """
+        wait_s = self._wait_s if may_wait else 0.0
         lane = self._lanes.setdefault(user, _Lane(self._user_bytes, self._own_bytes))
         lane.bodies += 1
-        body = HeldBody(self, user, lane)
+        body = HeldBody(self, user, lane, wait_s=wait_s)
         rooms = {lane.held: size_bytes}
         if is_parsed:
             rooms[lane.work] = min(WORK * size_bytes, self._user_bytes)
         is_free = self.room.has(size_bytes) and all(room.has(size) for room, size in rooms.items())
         try:
-            async with self.limited():
+            async with self.limited(wait_s):
                 if lane.own.has(size_bytes) and not is_free:
                     await body.take(lane.own, size_bytes)
                 else:
@@ -173,11 +182,23 @@ class HeldBodies:
             raise
         return body
 
-    @asynccontextmanager
-    async def limited(self) -> AsyncGenerator[None]:
-        """Wait no longer than a body may. Errors: `TooManyAtOnce`."""
+    async def take_stored(self, user: str, size_bytes: int, *, may_wait: bool = True) -> HeldBody:
+        """Wait for the place of stored content, which is there at once. Errors: `TooManyAtOnce`."""
+        size_bytes = min(size_bytes, self._user_bytes)
+        body = await self.take(user, size_bytes, may_wait=may_wait)
         try:
-            async with asyncio.timeout(self._wait_s):
+            await body.arrive(size_bytes)
+        except BaseException:
+            body.give_back()
+            raise
+        body.shrink(size_bytes)
+        return body
+
+    @asynccontextmanager
+    async def limited(self, wait_s: float) -> AsyncGenerator[None]:
+        """Wait no longer than this. Errors: `TooManyAtOnce`."""
+        try:
+            async with asyncio.timeout(wait_s):
                 yield
         except TimeoutError:
             raise TooManyAtOnce(
@@ -191,3 +212,58 @@ class HeldBodies:
         lane.bodies -= 1
         if not lane.bodies:
             self._lanes.pop(user, None)
+
+
+class StoredContents:
+    """The places of the stored contents that one request reads."""
+
+    def __init__(self, take: Callable[..., Awaitable[HeldBody]]) -> None:
+        """`take`: `HeldBodies.take_stored` of the request's user."""
+        self._take = take
+        self._places: list[HeldBody] = []
+        self._reserved_bytes = 0
+        self._is_over = False
+
+    async def reserve(self, size_bytes: int) -> None:
+        """Wait for room for all contents that are read next. Errors: `TooManyAtOnce`."""
+        if size_bytes <= FREE_BYTES or self._is_over:
+            return  # work that goes on after its request has bounds of its own
+        # Two requests that had room each and waited for more would wait for each other.
+        place = await self._take(size_bytes, may_wait=not self._places)
+        if self._is_over:
+            place.give_back()
+        else:
+            self._places.append(place)
+            self._reserved_bytes += size_bytes
+
+    async def hold(self, size_bytes: int) -> None:
+        """Wait for room for content that is read next, unless it was reserved. Errors: `TooManyAtOnce`."""
+        if size_bytes > self._reserved_bytes:
+            await self.reserve(size_bytes)
+        self._reserved_bytes = max(0, self._reserved_bytes - size_bytes)
+
+    def give_back(self) -> None:
+        """Let go of all of them: the answer is out."""
+        self._is_over = True
+        for place in self._places:
+            place.give_back()
+
+
+stored_contents: ContextVar[StoredContents | None] = ContextVar("stored_contents", default=None)
+"""Those of the request at hand; None for work that is none of a request's."""
+
+
+async def no_room(size_bytes: int) -> None:
+    """Wait for nothing: content of this size has bounds of its own."""
+
+
+async def reserve_content(size_bytes: int) -> None:
+    """Wait for room for stored contents that the request at hand reads next. Errors: `TooManyAtOnce`."""
+    if (held := stored_contents.get()) is not None:
+        await held.reserve(size_bytes)
+
+
+async def hold_content(size_bytes: int) -> None:
+    """Wait for room for one of them, unless it was reserved. Errors: `TooManyAtOnce`."""
+    if (held := stored_contents.get()) is not None:
+        await held.hold(size_bytes)

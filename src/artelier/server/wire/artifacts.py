@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artelier.artifacts import Access, AccessPrices, Artifact
-from artelier.artifacts.content import Content, JsonDifference, encode_content, media_of
+from artelier.artifacts.content import Content, JsonDifference, LeftOut, encode_content, media_of
 from artelier.artifacts.invocation_store import InvocationOutcome
 from artelier.artifacts.queries import Lineage, Summary, VersionInfo
 from artelier.errors import InvalidRequest
@@ -297,9 +297,14 @@ def content_of(content: Content, media: Media | None) -> Content:
 
 def artifact_shown(artifact: Artifact) -> ArtifactShown:
     """An artifact with as much of its content as an answer holds."""
-    media, stored = encode_content(artifact.content)
-    is_cut = len(stored) > INLINE_BYTES_MAX
-    content: Any = b64encode(stored).decode() if media == "bytes" else artifact.content
+    content: Any = artifact.content
+    if isinstance(content, LeftOut):
+        media, size_bytes = content.media, content.size_bytes
+    else:
+        media, stored = encode_content(content)
+        size_bytes = len(stored)
+        content = b64encode(stored).decode() if media == "bytes" else content
+    is_cut = size_bytes > INLINE_BYTES_MAX
     facts = {name: getattr(artifact, name) for name in _PLAIN}
     if artifact.kind == "task":
         facts["metadata"] = without_path(artifact.metadata)
@@ -307,7 +312,7 @@ def artifact_shown(artifact: Artifact) -> ArtifactShown:
         {
             **facts,
             "media": media,
-            "size_bytes": len(stored),
+            "size_bytes": size_bytes,
             "is_cut": is_cut,
             "content": None if is_cut else content,
         }

@@ -2,6 +2,7 @@
 
 from artelier_lab.availability.inputs import (
     agents,
+    answers,
     bodies,
     chat_files,
     chats,
@@ -26,6 +27,7 @@ INPUTS = (
     *reads.INPUTS,
     *shared_pools.INPUTS,
     *floods.INPUTS,
+    *answers.INPUTS,
 )
 """In the order in which they are tried."""
 
