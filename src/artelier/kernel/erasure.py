@@ -46,7 +46,7 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.log.blobs import SECRET_BYTES, name_blob
-from artelier.log.queries import newest_key, placeholders_of, stored_bytes, subject_keys, tenant_leases
+from artelier.log.queries import newest_key, placeholders_of, subject_keys, tenant_leases
 from artelier.pii.vault import VARIABLE, VaultCipher
 
 if TYPE_CHECKING:
@@ -79,9 +79,6 @@ class Erasure:
 
 
 RUNS_TOLD = 100
-
-SHRED_BYTES_MAX = 512 * 1024 * 1024
-"""Of a file that is written anew for a part of a stream: others wait for about a second (guess)."""
 
 ATTEMPTS_MAX = 5
 """How often what is to be erased is measured anew because it has changed meanwhile (a guess)."""
@@ -208,7 +205,8 @@ async def erase_parts(
     """Append events that say that a part of their stream is deleted, and erase what is under its keys.
 
     Both are one transaction. Returns whether no byte of it is left in the file: not if another process reads
-    an older state, or if the file is too large to be written anew beside other work; `artelier gc` does that.
+    an older state, or if the file must be written anew and is too large for that beside other work;
+    `artelier gc` does that.
     Shapes: `keys` are rows of `part_keys`. Errors: those of `append`, and of `guard`, in the transaction.
     """
     tenant = record.stream.tenant
@@ -231,13 +229,10 @@ async def erase_parts(
         except Conflict as error:
             if not isinstance(error.expected, Wiped) or attempt == ATTEMPTS_MAX:
                 raise
-    if await stored_bytes(store) > SHRED_BYTES_MAX:
-        return False
     try:
-        await store.shred()
+        return await store.shred(brief=True)
     except StoreLocked:
         return False
-    return True
 
 
 async def collect(services: Services, store: Store, *, dry: bool = False) -> Collected:
@@ -249,7 +244,7 @@ async def collect(services: Services, store: Store, *, dry: bool = False) -> Col
     if dry:
         return found
     try:
-        await store.shred()
+        await store.shred(compact=True)
     except StoreLocked:
         return replace(found, cleaned=False)
     return found

@@ -417,10 +417,13 @@ class Store(Protocol):
         """
         ...
 
-    async def shred(self) -> None:
-        """Leave no byte of what was taken away in the file. Cost: the file is written anew.
+    async def shred(self, *, compact: bool = False, brief: bool = False) -> bool:
+        """Leave no byte of what was taken away in the file. Of many callers at once, one does it for all.
 
+        `compact`: write the file anew and give its free space back. `brief`: return False where the file
+        must be written anew and is so large that other writers would wait for long.
         Errors: `StoreLocked` while another process reads an older state; then call it again.
+        Cost: the rows of all keys are written anew; rarely, the file.
         """
         ...
 

@@ -84,10 +84,6 @@ class Database(Protocol):
         """Have tables number their rows from behind these numbers, and behind the rows that they have."""
         ...
 
-    def overwrite_deleted(self) -> None:
-        """Have what is deleted from here on overwritten, where the engine can."""
-        ...
-
     def is_read_only(self, error: BaseException, /) -> bool:
         """Return True if an error says that nothing can be written here."""
         ...

@@ -60,7 +60,6 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
     Errors: `Conflict` if it is something else than `wanted.expected`; then nothing is taken away.
     Cost: one scan of `blobs`, and what is overwritten.
     """
-    db.overwrite_deleted()
     done = measure(db, wanted)
     if wanted.expected is not None and done != wanted.expected:
         raise Conflict(
@@ -238,7 +237,6 @@ def remove(
     What an event after position `after` refers to again is spared. So is all of a tenant whose runs are
     driven: their processes do not store again what they know to be stored.
     """
-    db.overwrite_deleted()
     busy = {
         stream.partition("/")[0]
         for stream, holder, end in coordination.held_leases(db)
@@ -295,7 +293,6 @@ def reseal(db: Database, keyring: Keyring) -> int:
     """Seal some plain content, and wrap its keys; how many. 0: there is none left."""
     if (sealer := keyring.sealer) is None:
         return 0
-    db.overwrite_deleted()
     check_vault_key_stands(db, keyring)
     rows = contents.plain_contents(db, limit=RESEALED_A_TIME)
     plain = {row[-1]: row[-2] for row in rows if len(row[-2]) <= SECRET_BYTES}
@@ -364,7 +361,6 @@ def rotate_keys(db: Database, keyring: Keyring, sealer: Sealer, *, is_driving: D
     Content and its names stay as they are: a data key is the same under each vault key.
     Errors: `InvalidConfig` if some key is not wrapped by the vault key of now; `LeaseHeld`. Cost: O(keys).
     """
-    db.overwrite_deleted()
     check_vault_key(db, keyring)
     for stream, holder, end in coordination.held_leases(db):
         if is_driving(holder, end):

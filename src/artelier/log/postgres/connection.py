@@ -554,9 +554,6 @@ class PostgresDatabase:
             if number := max(newest, counters.get(table, 0)):
                 self.only("SELECT setval(pg_get_serial_sequence(?, ?), ?)", (table, column, number))
 
-    def overwrite_deleted(self) -> None:
-        return  # only `shred` takes bytes out of a table's pages
-
     def is_read_only(self, error: BaseException, /) -> bool:
         return isinstance(error, psycopg.Error) and error.sqlstate in ("25006", "42501")
 

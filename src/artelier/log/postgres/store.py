@@ -39,6 +39,7 @@ from artelier.log.postgres.connection import (
     store_error,
 )
 from artelier.log.postgres.schema import SCHEMA_VERSION, prepare, read_version
+from artelier.log.queries import stored_bytes
 from artelier.log.sqlite.verify import open_scratch
 from artelier.log.verify import check_rows, note_damage
 
@@ -110,6 +111,9 @@ def _take_notices(db: Connection) -> set[int]:
     return connections
 
 
+ANEW_BYTES_MAX = 512 * 1024 * 1024
+"""Of content whose table is written anew beside other work: others wait for about a second (guess)."""
+
 SHREDDED = ("blobs", "keys", "vault")
 """Tables that erased content was in."""
 
@@ -171,8 +175,8 @@ class PostgresStore(DatabaseStore):
     def verify(self, *, head: str | None = None) -> Report:
         return _verify(self._parameters, self.views, head=head, keyring=Keyring(self.keyring.sealer))
 
-    async def shred(self) -> None:
-        """Write the tables anew that erased content was in.
+    async def shred(self, *, compact: bool = False, brief: bool = False) -> bool:
+        """Write the tables anew that erased content was in; they are compact then.
 
         What the server has elsewhere is out of reach: its write-ahead log, standbys, backups.
         """
@@ -187,7 +191,10 @@ class PostgresStore(DatabaseStore):
                 except psycopg.Error as error:
                     raise store_error(error) from None
 
+        if brief and await stored_bytes(self) > ANEW_BYTES_MAX:
+            return False
         await asyncio.to_thread(work)
+        return True
 
     def _disconnect(self, *, holder: str) -> None:
         if self._listener is not None:

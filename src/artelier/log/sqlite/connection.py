@@ -98,6 +98,8 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
             schema_version(db)
             _use_wal(db)
             db.execute("PRAGMA synchronous = FULL")
+            # From the first row on: what `shred` promises needs it of every writer (decision 0024).
+            db.execute("PRAGMA secure_delete = ON")
             # 16 MB of log before a checkpoint: fewer of the fsyncs that a checkpoint costs.
             db.execute("PRAGMA wal_autocheckpoint = 4000")
         db.execute("PRAGMA cache_size = -32000")
@@ -234,9 +236,6 @@ class SqliteDatabase:
                 " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?)",
                 (table, number, table),
             )
-
-    def overwrite_deleted(self) -> None:
-        self.execute("PRAGMA secure_delete = ON")
 
     def is_read_only(self, error: BaseException, /) -> bool:
         return is_read_only(error)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from artelier.errors import CorruptStore, StoreUnavailable
+from artelier.log.blobs import ERASED
 from artelier.log.contract import View
 from artelier.log.database import check_not_newer
 
@@ -103,6 +104,27 @@ def put_keys_below_keys(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE keys ADD COLUMN parent INTEGER")
 
 
+def note_moved_contents(db: sqlite3.Connection) -> None:
+    """SQLite may leave copies of rows where it has moved them from; then only a whole new file has none.
+
+    It moves rows of these tables when one grows or is deleted, never when one is added at the end or shrinks
+    (decision 0024). Nobody knows where the rows of an older file have been.
+    """
+    for statement in (
+        "CREATE TABLE moved_contents(times INTEGER NOT NULL) STRICT",
+        "INSERT INTO moved_contents SELECT EXISTS (SELECT 1 FROM blobs)",
+        f"""CREATE TRIGGER contents_grow AFTER UPDATE ON blobs WHEN new.codec <> {ERASED}
+            BEGIN UPDATE moved_contents SET times = times + 1; END""",
+        """CREATE TRIGGER contents_go AFTER DELETE ON blobs
+            BEGIN UPDATE moved_contents SET times = times + 1; END""",
+        """CREATE TRIGGER values_grow AFTER UPDATE ON vault WHEN new.sealed IS NOT NULL
+            BEGIN UPDATE moved_contents SET times = times + 1; END""",
+        """CREATE TRIGGER values_go AFTER DELETE ON vault
+            BEGIN UPDATE moved_contents SET times = times + 1; END""",
+    ):
+        db.execute(statement)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     create_the_log,
     create_what_is_no_view,
@@ -110,6 +132,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     count_stalled_holders,
     list_positions_by_tenant,
     put_keys_below_keys,
+    note_moved_contents,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -10,6 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -22,6 +23,7 @@ from artelier.log.blobs import Sealer
 from artelier.log.contract import FaultHook, Report, View
 from artelier.log.database import Database
 from artelier.log.database_store import DatabaseStore
+from artelier.log.rows import contents
 from artelier.log.sqlite.connection import (
     BUSY_TIMEOUT_S,
     SqliteDatabase,
@@ -41,6 +43,14 @@ CLOSING_MS = 1_000
 
 SHRED_STEP = 100
 """Instructions of SQLite between two instants at which a test may stop a file that is written anew."""
+
+ANEW_BYTES_MAX = 32 * 1024 * 1024
+"""Of a file that is written anew beside other work: writers wait for that long (measured: 150 ms)."""
+
+CHECKPOINT_MS = 50
+"""How long writers wait at a time while the log is to be cut and somebody reads it (guess)."""
+
+_FILE_BYTES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
 
 def _remove(folder: str, pid: int) -> None:
@@ -71,6 +81,9 @@ class SqliteStore(DatabaseStore):
     ) -> None:
         """`sealer`: the cipher under the vault key; without one, content is stored as it is."""
         super().__init__(views, entropy=entropy, fault=fault, sealer=sealer)
+        self._shredding = asyncio.Lock()
+        self._shreds_asked = self._shreds_done = 0
+        """Calls of `shred` so far, and up to which of them all is done."""
         self._scratch: Callable[[], object] = bool
         """Removes the folder of a temporary store."""
         is_scratch = str(path) == ":memory:"
@@ -91,7 +104,6 @@ class SqliteStore(DatabaseStore):
             publish(writing, self.views)
             versions = install(writing, self.views)
             if sealer is not None:
-                db.execute("PRAGMA secure_delete = ON")
                 erasure.check_vault_key(writing, self.keyring)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             db.close()
@@ -123,20 +135,30 @@ class SqliteStore(DatabaseStore):
     def verify(self, *, head: str | None = None) -> Report:
         return verify_store(self.path, self.views, head=head, sealer=self.keyring.sealer)
 
-    async def shred(self, *, timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    async def shred(
+        self, *, compact: bool = False, brief: bool = False, timeout_s: float = BUSY_TIMEOUT_S
+    ) -> bool:
         """Errors: `StoreLocked` while another process reads an older state."""
+        end = time.monotonic() + timeout_s
+        asked = self._shreds_asked = self._shreds_asked + 1
 
-        def work() -> None:
+        def work() -> bool:
             db = connect(str(self.path))
             if (fault := self._fault) is not None:
                 fault("shred.before")
                 db.set_progress_handler(lambda: fault("shred.step"), SHRED_STEP)
             try:
-                _shred(db, self.path, timeout_s=timeout_s)
+                return _shred(db, self.path, end=end, compact=compact, brief=brief)
             except sqlite3.Error as error:
                 raise store_error(error) from error
 
-        await asyncio.to_thread(work)
+        async with self._shredding:
+            if self._shreds_done >= asked and not compact:
+                return True
+            covered = self._shreds_asked
+            if is_clean := await asyncio.to_thread(work):
+                self._shreds_done = covered
+        return is_clean
 
     def _disconnect(self, *, holder: str) -> None:
         if holder:
@@ -201,22 +223,41 @@ def copy_file(path: str | Path, target: Path) -> None:
             raise store_error(error) from error
 
 
-def _shred(db: sqlite3.Connection, path: Path, *, timeout_s: float) -> None:
+def _shred(db: sqlite3.Connection, path: Path, *, end: float, compact: bool, brief: bool) -> bool:
     """Leave no byte of what was deleted in the file or beside it. Closes `db`.
 
+    Writers have overwritten it in place (`connect`); left are copies of rows that were moved, and the log.
     Errors: `StoreLocked` while another process reads an older state; what was taken away stays so.
     """
-    try:
-        db.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
-        db.execute("PRAGMA secure_delete = ON")
-        db.execute("VACUUM")
-        (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        db.close()
-    if busy:
-        raise StoreLocked(
-            "another process reads an older state of the database, and its log still holds the bytes",
-            got=str(path),
-            hint="What was erased can no longer be read. Call it again when that process is done, "
-            "to take the bytes out of the file too.",
-        )
+    with closing(db):
+        own = SqliteDatabase(db)
+        db.execute(f"PRAGMA busy_timeout = {max(0, int((end - time.monotonic()) * 1000))}")
+        if (times := contents.moved_contents(own)) or compact:
+            if brief and db.execute(_FILE_BYTES).fetchone()[0] > ANEW_BYTES_MAX:
+                return False
+            db.execute("PRAGMA temp_store = FILE")  # else memory grows with the file
+            db.execute("VACUUM")
+            contents.forget_moved_contents(own, times)
+        else:
+            own.begin()
+            contents.rewrite_keys(own)
+            own.commit()
+        while not _empty_log(db):
+            if time.monotonic() > end:
+                raise StoreLocked(
+                    "another process reads an older state of the database, and its log still holds the bytes",
+                    got=str(path),
+                    hint="What was erased can no longer be read. Call it again when that process is done, "
+                    "to take the bytes out of the file too.",
+                )
+            time.sleep(CHECKPOINT_MS / 1000)
+    return True
+
+
+def _empty_log(db: sqlite3.Connection) -> bool:
+    """Move the log into the file and cut it; False if somebody still reads what it holds."""
+    # Nobody waits for the first, which does the work; all writers wait while the second waits for readers.
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    db.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
+    (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
