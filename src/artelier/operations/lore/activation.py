@@ -137,7 +137,7 @@ def _with_names(same: _Same, user: str, char: str) -> Lorebook:
 
     def fill(text: str, of: Mapping[str, str] = names) -> str:
         nonlocal left_chars
-        filled = substitute_names(text, **of, made_max=LOREBOOK_CHARS_MAX)
+        filled = substitute_names(text, LOREBOOK_CHARS_MAX, **of)
         left_chars -= len(filled) - len(text)
         if left_chars < 0:  # before all of it is there: names can make 8 MB thirty times as long
             raise InvalidArtifact("with the names of the chat in it this lorebook is too long")
@@ -518,7 +518,7 @@ _NAMED = re.compile(
 )
 
 
-def substitute_names(text: str, *, user: str, char: str, made_max: int = MADE_CHARS_MAX) -> str:
+def substitute_names(text: str, made_max: int = MADE_CHARS_MAX, /, *, user: str, char: str) -> str:
     """The text with the names in it.
 
     Shapes: `{{char}}`, `<BOT>` and `<CHAR>` become `char`, `{{user}}` and `<USER>` become `user`, in any
