@@ -113,6 +113,31 @@ def test_what_does_not_fit_a_kind_is_refused(kind: str, content: object) -> None
         check_content(kind_named(kind), content)
 
 
+class Name(str):
+    """The name of a state that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_each_step_of_a_workflow_looks_its_state_up_once_and_a_mistake_names_a_few() -> None:
+    names = [Name(f"s{number}") for number in range(2_000)]
+    steps = [{"state": Name("s1999"), "transition_to": Name("s1998")} for _ in range(500)]
+    workflow: dict[str, Any] = {"states": names, "initial_state": "s0", "steps": steps}
+
+    check_content(kind_named("workflow"), workflow)
+
+    assert Name.compared < 10 * len(steps)
+    with pytest.raises(InvalidArtifact) as caught:
+        check_content(kind_named("workflow"), {**workflow, "initial_state": "none"})
+    assert str(caught.value.expected).startswith("one of s0, s1,") and len(str(caught.value.expected)) < 200
+    assert str(caught.value.expected).endswith("s19 and 1980 others")
+
+
 def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         with pytest.raises(InvalidArtifact, match="dataset, document, library"):

@@ -9,6 +9,8 @@ import pytest
 
 from artelier.errors import Conflict
 from artelier.world.events import WorldStatus
+from artelier.world.queries import reports
+from tests.world.places import world_at
 from tests.world.town import kernel_at, town
 
 
@@ -45,3 +47,29 @@ def test_a_row_of_a_world_is_read_by_attribute_and_by_name_with_a_warning(tmp_pa
                 row["agents"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("last", [None, 100])
+def test_others_have_turns_while_events_are_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int | None
+) -> None:
+    monkeypatch.setattr(reports, "WINDOW", 5)
+    turns = 0
+
+    async def neighbour() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        async with world_at(tmp_path) as world:
+            for number in range(60):
+                await world.inject(f"news {number}")
+            other = asyncio.ensure_future(neighbour())
+            page = await reports.log(world, kinds=("run.drifted",), last=last)
+            other.cancel()
+            assert page.items == []
+
+    asyncio.run(scenario())
+    assert turns >= 12

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from artelier.artifacts.content import Media, media_of
@@ -30,6 +31,8 @@ RESERVED_ARGUMENT = "price_max"
 """What a caller of `invoke` says about itself, so no program can have an argument of this name."""
 
 PROBLEMS_SHOWN = 5
+NAMED_MAX = 20
+"""Of what could have been given, in an error."""
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -289,9 +292,10 @@ def check_agent(content: object) -> None:
 def check_workflow(content: object) -> None:
     """`{states, initial_state, steps: [{state, transition_mode?, transition_to?, ...}]}`."""
     content = _object(content, "content")
-    states = _texts(content.get("states"), "states")
-    if not states or len(set(states)) != len(states):
-        _refuse("states", "at least one name, each once", states)
+    names = _texts(content.get("states"), "states")
+    states = dict.fromkeys(names)  # looked up for each step, and named in order
+    if not states or len(states) != len(names):
+        _refuse("states", "at least one name, each once", names)
     _one_of(content.get("initial_state"), states, "initial_state")
     for step in _list(content.get("steps", []), "steps"):
         step = _object(step, "a step")
@@ -330,9 +334,10 @@ def _texts(value: object, what: str) -> list[str]:
     return cast("list[str]", values)
 
 
-def _one_of(value: object, known: Iterable[str], what: str) -> None:
+def _one_of(value: object, known: Collection[str], what: str) -> None:
     if not isinstance(value, str) or value not in known:
-        _refuse(what, f"one of {', '.join(known)}", value)
+        more = f" and {len(known) - NAMED_MAX} others" if len(known) > NAMED_MAX else ""
+        _refuse(what, f"one of {', '.join(islice(known, NAMED_MAX))}{more}", value)
 
 
 # --------------------------------------------------------------------------- kinds

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from artelier.operations.profile import operation_profile, profile_reader
+from artelier.operations.profile.operation_profile import OperationProfile, parse_profile
+from artelier.server.routes import profiles
 from tests.operations.profiles import tavern
 from tests.server.routes.served import good, play, refused, serving
 
@@ -64,3 +70,33 @@ def test_a_saved_profile_has_versions_and_names_who_wrote_them(tmp_path: Path) -
             assert (stored["source"], stored["name"]) == ("tavern@2", "Another")
 
     play(scenario())
+
+
+def test_a_list_parses_each_profile_once_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def parse(data: object) -> OperationProfile:
+        threads.append(threading.get_ident())
+        return parse_profile(data)
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            ids = [f"tavern{number}" for number in range(4)]
+            for id_ in ids:
+                await served.ada.post("/profiles", json={"profile": {**tavern().data(), "profile_id": id_}})
+            whole = good(await served.ada.get("/profiles"))
+
+            monkeypatch.setattr(profile_reader, "_lines", {})
+            monkeypatch.setattr(operation_profile, "parse_profile", parse)
+            monkeypatch.setattr(profiles, "PAGE_BYTES", 1)
+            found, after = list[object](), None
+            for _ in range(4):
+                page = good(await served.ada.get("/profiles", params={"after": after} if after else {}))
+                found, after = [*found, *page["items"]], page["next"]
+            assert (found, after) == (whole["items"], None)
+            assert good(await served.ada.get("/profiles"))["items"] == whole["items"][:-3]
+
+    play(scenario())
+    assert len(threads) == 4 and threading.get_ident() not in threads

@@ -100,8 +100,8 @@ async def _add_stored(
     call: CliCall, desk: TenantScope, items: list[ListedProfile], broken: dict[str, str], *, after: str | None
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
-    from artelier.operations.profile.operation_profile import InvalidProfile, ListedProfile
-    from artelier.operations.profile.profile_reader import load_profile
+    from artelier.operations.profile.operation_profile import InvalidProfile
+    from artelier.operations.profile.profile_reader import list_profile
     from artelier.operations.profile.store import KIND
 
     artifacts = desk.as_principal(call.person).artifacts
@@ -109,8 +109,7 @@ async def _add_stored(
     for one in stored:
         ref = f"{one.id}@{one.version}"
         try:
-            profile, _ = await load_profile(desk, ref, by=call.person)
-            items.append(ListedProfile.of(profile, ref))
+            items.append(await list_profile(desk, ref, by=call.person))
         except InvalidProfile:
             broken[ref] = "is not valid under today's rules"
         except Erased:

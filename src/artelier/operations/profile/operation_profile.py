@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal, cast
 
 import msgspec
@@ -142,7 +143,12 @@ class ListedProfile(msgspec.Struct, frozen=True, kw_only=True, rename={"source":
     @classmethod
     def all_shipped(cls) -> list[ListedProfile]:
         """The profiles that come with Artelier."""
-        return [cls.of(OperationProfile.shipped(name), SHIPPED_SOURCE) for name in SHIPPED]
+        return [*_shipped_lines()]
+
+
+@cache
+def _shipped_lines() -> tuple[ListedProfile, ...]:
+    return tuple(ListedProfile.of(OperationProfile.shipped(name), SHIPPED_SOURCE) for name in SHIPPED)
 
 
 def parse_profile(data: object) -> OperationProfile:

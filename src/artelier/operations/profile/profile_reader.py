@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import lru_cache
+from hashlib import sha256
+from threading import Lock
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from artelier.artifacts import Kind, register_kind
 from artelier.errors import InvalidArtifact
@@ -12,9 +17,15 @@ from artelier.operations.profile.store import JSON, KIND, read_profile
 
 if TYPE_CHECKING:
     from artelier.kernel.tenants.registry import TenantScope
-    from artelier.operations.profile.operation_profile import OperationProfile
+    from artelier.operations.profile.operation_profile import ListedProfile, OperationProfile
 
 KEPT_MAX = 64
+LINES_MAX = 1_000
+"""Lines of lists that are kept (guess: 30 KB for the longest)."""
+
+_lines: dict[bytes, ListedProfile] = {}
+"""By the hash of the profile, the oldest first."""
+_lines_lock = Lock()
 
 
 @lru_cache(maxsize=KEPT_MAX)
@@ -56,3 +67,27 @@ async def load_profile(desk: TenantScope, ref: str, *, by: str = "operator") -> 
     """
     content, found = await read_profile(desk, ref, by=by)
     return parse_with_content(content)[0], found
+
+
+async def list_profile(desk: TenantScope, ref: str, *, by: str = "operator") -> ListedProfile:
+    """Return the line of a stored profile in a list. It is parsed beside the event loop, and once.
+
+    Errors: those of `load_profile`.
+    """
+    content, found = await read_profile(desk, ref, by=by)
+    return msgspec.structs.replace(await asyncio.to_thread(_line_of, content), source=found)
+
+
+def _line_of(data: object) -> ListedProfile:
+    from artelier.operations.profile.operation_profile import ListedProfile, parse_profile  # with pydantic
+
+    content = canonical(data)
+    digest = sha256(content).digest()
+    if (kept := _lines.get(digest)) is not None:
+        return kept
+    line = ListedProfile.of(parse_profile(content.decode()), "")
+    with _lines_lock:
+        while len(_lines) >= LINES_MAX:
+            del _lines[next(iter(_lines))]
+        _lines[digest] = line
+    return line

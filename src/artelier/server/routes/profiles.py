@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import accumulate
 
 from artelier.errors import Erased, NotFound
 from artelier.operations.profile.operation_profile import (
@@ -12,7 +13,7 @@ from artelier.operations.profile.operation_profile import (
     mistakes_in,
     parse_profile,
 )
-from artelier.operations.profile.profile_reader import load_profile
+from artelier.operations.profile.profile_reader import list_profile
 from artelier.operations.profile.store import KIND, SHIPPED, SHIPPED_SOURCE, read_profile, save_content
 from artelier.server.deps import Actor, Desk, artifacts_of
 from artelier.server.routes import resource
@@ -22,6 +23,9 @@ from artelier.server.wire.base import After, AfterNumber, Limit, Page
 
 router = resource("profiles")
 
+PAGE_BYTES = 8 * 1024 * 1024
+"""Of the profiles that one page is made from: as large as one may be."""
+
 
 @router.get("", operation_id="profiles_list")
 async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 100) -> wire.ProfilesPage:
@@ -29,13 +33,15 @@ async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 10
     items = [] if after else ListedProfile.all_shipped()
     broken: list[str] = []
     stored = await artifacts_of(desk, actor).list(kind=KIND, after=after, limit=limit + 1)
-    for one in stored[:limit]:
+    read_bytes = accumulate(one.size_bytes for one in stored[:limit])
+    count = max(1, sum(size_bytes <= PAGE_BYTES for size_bytes in read_bytes))
+    for one in stored[:count]:
         ref = f"{one.id}@{one.version}"
         try:
-            items.append(ListedProfile.of((await load_profile(desk, ref))[0], ref))
+            items.append(await list_profile(desk, ref))
         except (Erased, InvalidProfile):
             broken.append(ref)
-    following = stored[limit - 1].id if len(stored) > limit else None
+    following = stored[count - 1].id if len(stored) > count else None
     return wire.ProfilesPage.model_validate({"items": items, "next": following, "invalid": broken})
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable
 from typing import Any
 
 from artelier_lab.availability.client import Answer
-from artelier_lab.availability.inputs.builders import MIB, Body, counted, posting
+from artelier_lab.availability.inputs.builders import MIB, Body, counted, many, posting
 from artelier_lab.availability.scene import Input, Scene
 
 ENDLESS = "{% for a in (1..100000) %}{% for b in (1..100000) %}x{% endfor %}{% endfor %}"
@@ -135,6 +136,27 @@ async def _export_and_import(scene: Scene) -> bool:
     return file.is_good and (await _import(scene, [file.body])).status in (200, 201, 409)
 
 
+async def _listed(scene: Scene, template: str) -> list[Answer]:
+    """Save a dozen profiles, and list them again and again."""
+
+    def save(number: int) -> Awaitable[Answer]:
+        profile = {**_profile(template), "profile_id": f"{scene.name}-{number}"}
+        return scene.attacker.post("/profiles", {"profile": profile}, within_s=60.0)
+
+    saved = await many(12, save, at_once=2)
+    return saved + await many(
+        12, lambda _: scene.attacker.get("/profiles?limit=500", within_s=60.0), at_once=4
+    )
+
+
+async def _list_large(scene: Scene) -> str:
+    return counted(await _listed(scene, "{% if a %}x{% endif %}" * 2_500))
+
+
+async def _list_small(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _listed(scene, "Hello."))
+
+
 _STEPS = [{"op": "regex", "pattern": "(a+)+b", "replacement": ""}] * 50
 _DOTS = f"a{'.a' * 400_000} = 1"
 """A key of so many parts takes the parser of TOML half an hour."""
@@ -148,6 +170,7 @@ INPUTS = (
     _validated("deep-template", _profile("{% if a %}" * 20_000)),
     _validated("patterns", _profile("", steps=_STEPS)),
     posting("profile-waits", "/artifacts", _stored(500, 95), _stored(3, 2)),
+    Input(name="profiles-listed", attack=_list_large, twin=_list_small),
     Input(name="template-endless", attack=_endless_template, twin=_short_template),
     Input(name="lorebook-patterns", attack=_hostile_lore, twin=_decent_lore),
     Input(name="lorebook-large", attack=_large_lore, twin=_decent_lore),
