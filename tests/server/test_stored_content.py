@@ -21,6 +21,7 @@ from artelier.log import Store
 from artelier.ports.media import CALL_BYTES_MAX
 from artelier.ports.model import ModelRequest
 from artelier.server.routes import artifacts as routes
+from artelier.server.routes import missions
 from artelier.server.security.guard import ANSWER_PIECE_BYTES
 from artelier.server.security.held_bodies import FREE_BYTES, USER_LARGEST, HeldBodies, StoredContents
 from artelier.server.wire.artifacts import INLINE_BYTES_MAX
@@ -337,5 +338,30 @@ def test_a_page_of_artifacts_ends_where_the_names_in_their_policies_are_many(
             searched = (await made.client.get("/api/v1/artifacts?q=document&limit=500")).json()
             assert len(searched["items"]) == 5 + 12 and searched["next"] is None
             assert len(await artifacts.list(limit=1000)) == 30
+
+    asyncio.run(scenario())
+
+
+def test_a_page_of_tasks_ends_where_their_goals_are_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty readers of pages of 6 MB held up others for half a second."""
+    monkeypatch.setattr(missions, "PAGE_CHARS_MAX", 10_000)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            tasks = made.desk.tasks
+            for number in range(7):
+                await tasks.create(goal="word " * 1_000, success_criteria="It is there.", id=f"t{number}")
+            found, after, sizes = list[str](), 0, list[int]()
+            while after is not None:
+                page = (await made.client.get(f"/api/v1/tasks?limit=500&after={after}")).json()
+                found += [one["id"] for one in page["items"]]
+                after = page["next"]
+                sizes.append(len(page["items"]))
+            assert found == [f"t{number}" for number in range(7)] and sizes == [2, 2, 2, 1]
+            whole = await tasks.list(limit=500)
+            assert len(whole["items"]) == 7 and whole["next"] is None
+            assert (await tasks.show("t0"))["goal"].startswith("word word")
 
     asyncio.run(scenario())
