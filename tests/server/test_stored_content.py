@@ -16,6 +16,8 @@ from artelier.artifacts import space_session
 from artelier.artifacts.content import LeftOut
 from artelier.errors import Erased, TooManyAtOnce
 from artelier.ids import OPERATOR
+from artelier.kernel.export import writer
+from artelier.kernel.export.archive import ArchiveWriter
 from artelier.kernel.prompt import renderer
 from artelier.log import Store
 from artelier.ports.media import CALL_BYTES_MAX
@@ -269,6 +271,36 @@ def test_a_large_prompt_has_room_and_is_put_together_beside_the_loop(
             assert sum(reserved) >= 2 * len(TEXT)
         assert len(threads) == 4
         assert threading.get_ident() not in {one for found in threads.values() for one in found}
+
+    asyncio.run(scenario())
+
+
+def test_large_content_is_checked_and_packed_for_an_export_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight exports of a run with a prompt of 8 MB held up others for 400 ms."""
+    threads: list[int] = []
+
+    def spy(place: Any, name: str) -> None:
+        real = getattr(place, name)
+
+        def called(*args: Any) -> Any:
+            if len(args[-1]) > len(TEXT):
+                threads.append(threading.get_ident())
+            return real(*args)
+
+        monkeypatch.setattr(place, name, called)
+
+    async def scenario() -> None:
+        async with house(tmp_path, "A reply.") as made:
+            async with made.desk.run("r") as run:
+                await run.step_model(model="m", messages=[{"role": "user", "content": TEXT}])
+                run.finish("done")
+            for place, name in ((writer, "name_blob"), (writer, "media_refs"), (ArchiveWriter, "write_blob")):
+                spy(place, name)
+            file = await made.client.get("/api/v1/runs/r/export")
+            assert file.status_code == 200 and len(threads) >= 3
+        assert threading.get_ident() not in threads
 
     asyncio.run(scenario())
 
