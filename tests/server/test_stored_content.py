@@ -16,11 +16,14 @@ from artelier.artifacts import space_session
 from artelier.artifacts.content import LeftOut
 from artelier.errors import Erased, TooManyAtOnce
 from artelier.ids import OPERATOR
+from artelier.kernel.export import writer
+from artelier.kernel.export.archive import ArchiveWriter
 from artelier.kernel.prompt import renderer
 from artelier.log import Store
 from artelier.ports.media import CALL_BYTES_MAX
 from artelier.ports.model import ModelRequest
 from artelier.server.routes import artifacts as routes
+from artelier.server.routes import missions
 from artelier.server.security.guard import ANSWER_PIECE_BYTES
 from artelier.server.security.held_bodies import FREE_BYTES, USER_LARGEST, HeldBodies, StoredContents
 from artelier.server.wire.artifacts import INLINE_BYTES_MAX
@@ -272,6 +275,36 @@ def test_a_large_prompt_has_room_and_is_put_together_beside_the_loop(
     asyncio.run(scenario())
 
 
+def test_large_content_is_checked_and_packed_for_an_export_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight exports of a run with a prompt of 8 MB held up others for 400 ms."""
+    threads: list[int] = []
+
+    def spy(place: Any, name: str) -> None:
+        real = getattr(place, name)
+
+        def called(*args: Any) -> Any:
+            if len(args[-1]) > len(TEXT):
+                threads.append(threading.get_ident())
+            return real(*args)
+
+        monkeypatch.setattr(place, name, called)
+
+    async def scenario() -> None:
+        async with house(tmp_path, "A reply.") as made:
+            async with made.desk.run("r") as run:
+                await run.step_model(model="m", messages=[{"role": "user", "content": TEXT}])
+                run.finish("done")
+            for place, name in ((writer, "name_blob"), (writer, "media_refs"), (ArchiveWriter, "write_blob")):
+                spy(place, name)
+            file = await made.client.get("/api/v1/runs/r/export")
+            assert file.status_code == 200 and len(threads) >= 3
+        assert threading.get_ident() not in threads
+
+    asyncio.run(scenario())
+
+
 def test_a_request_that_has_room_never_waits_for_more() -> None:
     """Two of them that did would wait for each other."""
     size = 2 * FREE_BYTES
@@ -337,5 +370,30 @@ def test_a_page_of_artifacts_ends_where_the_names_in_their_policies_are_many(
             searched = (await made.client.get("/api/v1/artifacts?q=document&limit=500")).json()
             assert len(searched["items"]) == 5 + 12 and searched["next"] is None
             assert len(await artifacts.list(limit=1000)) == 30
+
+    asyncio.run(scenario())
+
+
+def test_a_page_of_tasks_ends_where_their_goals_are_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty readers of pages of 6 MB held up others for half a second."""
+    monkeypatch.setattr(missions, "PAGE_CHARS_MAX", 10_000)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            tasks = made.desk.tasks
+            for number in range(7):
+                await tasks.create(goal="word " * 1_000, success_criteria="It is there.", id=f"t{number}")
+            found, after, sizes = list[str](), 0, list[int]()
+            while after is not None:
+                page = (await made.client.get(f"/api/v1/tasks?limit=500&after={after}")).json()
+                found += [one["id"] for one in page["items"]]
+                after = page["next"]
+                sizes.append(len(page["items"]))
+            assert found == [f"t{number}" for number in range(7)] and sizes == [2, 2, 2, 1]
+            whole = await tasks.list(limit=500)
+            assert len(whole["items"]) == 7 and whole["next"] is None
+            assert (await tasks.show("t0"))["goal"].startswith("word word")
 
     asyncio.run(scenario())

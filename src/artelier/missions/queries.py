@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -43,8 +44,12 @@ async def task_page(
     after: int,
     limit: int,
     with_forks: bool = True,
+    chars_max: int | None = None,
 ) -> TaskPage:
-    """Return tasks without their definitions and iterations, in the order of their making."""
+    """Return tasks without their definitions and iterations, in the order of their making.
+
+    The page ends with the one with which their goals have `chars_max` characters.
+    """
     if status is not None and status not in STATUSES:
         raise InvalidRequest("status of a task", expected=", ".join(STATUSES), got=status[:80])
     limit = max(1, min(limit, PAGE_MAX))
@@ -57,13 +62,14 @@ async def task_page(
     rows = await desk.services.store.query(
         f"{_TASKS} WHERE {where} ORDER BY t.position LIMIT ?", (*values, limit + 1)
     )
-    page = rows[:limit]
-    return {"items": await _items(desk, page), "next": page[-1][0] if len(rows) > limit else None}
+    goals = await _goals(desk, [row[1] for row in rows[:limit]], chars_max=chars_max)
+    page = rows[: len(goals)]
+    following = page[-1][0] if len(rows) > len(page) else None
+    return {"items": await _items(desk, page, goals), "next": following}
 
 
-async def _items(desk: TenantScope, rows: Sequence[Any]) -> list[TaskReport]:
+async def _items(desk: TenantScope, rows: Sequence[Any], goals: dict[str, str]) -> list[TaskReport]:
     sums = await totals(desk.services.store, desk.id, [row[1] for row in rows if row[14] is not None])
-    goals = await _goals(desk, [row[1] for row in rows])
     needed = await _dependencies(desk, [row[1] for row in rows])
     judged = await judgements_of(desk, [row[1] for row in rows])
     again = [row[1] for row in rows if row[17]]
@@ -158,11 +164,17 @@ def _fields(stored: Artifact) -> dict[str, Any]:
     return {"goal": content, "success_criteria": content}
 
 
-async def _goals(desk: TenantScope, tasks: Sequence[str]) -> dict[str, str]:
+async def _goals(desk: TenantScope, tasks: Sequence[str], *, chars_max: int | None) -> dict[str, str]:
+    """Return the goals of the first of some tasks, up to that with which they have so many characters."""
     found: dict[str, str] = {}
+    size_chars = 0
     for task in tasks:
-        if (stored := await _definition(desk, task)) is not None:
-            found[task] = str(_fields(stored).get("goal", ""))
+        stored = await _definition(desk, task)
+        found[task] = "" if stored is None else str(_fields(stored).get("goal", ""))
+        size_chars += len(found[task])
+        if chars_max is not None and size_chars >= chars_max:
+            break
+        await asyncio.sleep(0)  # each is read at once
     return found
 
 
@@ -187,9 +199,9 @@ async def task_object(desk: TenantScope, task: str) -> TaskDetail:
     rows = await desk.services.store.query(f"{_TASKS} WHERE t.tenant = ? AND t.task = ?", (desk.id, task))
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
-    [shown] = await _items(desk, rows)
     stored = await _definition(desk, task)
     content = _fields(stored) if stored is not None else {}
+    [shown] = await _items(desk, rows, {task: str(content.get("goal", ""))})
     return {
         **shown,
         "version": stored.version if stored is not None else 0,

@@ -17,6 +17,7 @@ import msgspec
 from artelier.artifacts import GROUPING, check_principal
 from artelier.artifacts import MOVING as ARTIFACT_EVENTS
 from artelier.artifacts.queries import streams_written
+from artelier.content_thread import read_beside_loop
 from artelier.errors import CorruptStore, Erased, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id, check_run_id
 from artelier.kernel import events as ev
@@ -360,9 +361,11 @@ class Packer:
                     more.update(refs)
                     self._messages.update(refs)
                 if name in self._messages:
-                    more.update(blob_name(ref) for ref in media_refs(content))
+                    named = await read_beside_loop(len(content), lambda one: [*media_refs(one)], content)
+                    more.update(map(blob_name, named))
                 if name in self._loose:
-                    more.update([found for found in blob_refs(content) if await self._has(found)])
+                    others = await read_beside_loop(len(content), lambda one: [*blob_refs(one)], content)
+                    more.update([found for found in others if await self._has(found)])
                 await asyncio.sleep(0)
             waiting = sorted(more - self._done)
 
@@ -384,11 +387,11 @@ class Packer:
         if key is None:
             raise CorruptStore("content that the run needs is gone", got=blob_ref(name))
         content = await self._services.store.blob(self._tenant, name)
-        if name_blob(key, content) != name:
+        if await read_beside_loop(len(content), name_blob, key, content) != name:
             raise CorruptStore(
                 f"content {blob_ref(name)} is not what was written", hint="Run `artelier verify`."
             )
         if self._belongings is not None and self._belongings.wants(name):
             self._belongings.content(name, content)
-        self.writer.write_blob(name, self.key(key), content)
+        await read_beside_loop(len(content), self.writer.write_blob, name, self.key(key), content)
         return content

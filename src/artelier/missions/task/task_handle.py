@@ -287,12 +287,22 @@ class Tasks:
         status: str | None = None,
         after: int = 0,
         limit: int = 100,
+        chars_max: int | None = None,
     ) -> TaskPage:
-        """Return tasks in the order of their making."""
+        """Return tasks in the order of their making.
+
+        The page ends with the one with which their goals have `chars_max` characters.
+        """
         from artelier.missions.queries import task_page
 
         return await task_page(
-            self._desk, mission=mission, agent=agent, status=status, after=after, limit=limit
+            self._desk,
+            mission=mission,
+            agent=agent,
+            status=status,
+            after=after,
+            limit=limit,
+            chars_max=chars_max,
         )
 
     async def show(self, id: str) -> TaskDetail:

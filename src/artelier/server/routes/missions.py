@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 from fastapi import Query, Request, Response
 
 from artelier.artifacts.queries import find_written
+from artelier.artifacts.space_session import PAGE_CHARS_MAX
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import Limits
@@ -32,6 +34,7 @@ from artelier.server.deps import (
     Who,
     attachments_of,
     check_mission,
+    model_response,
     new_id,
     with_shown_workspace,
     workspace_of,
@@ -142,7 +145,7 @@ tasks_router = resource("tasks")
 Name = Annotated[str | None, Query(max_length=ID_CHARS_MAX)]
 
 
-@tasks_router.get("", name="list_")
+@tasks_router.get("", name="list_", response_model=Page[wire.TaskLine])
 async def list_tasks(
     desk: Desk,
     mission: Name = None,
@@ -150,10 +153,13 @@ async def list_tasks(
     status: Annotated[str | None, Query(max_length=40)] = None,
     after: AfterNumber = 0,
     limit: Limit = 100,
-) -> Page[wire.TaskLine]:
+) -> Response:
     """Tasks in the order of their making."""
-    found = await desk.tasks.list(mission=mission, agent=agent, status=status, after=after, limit=limit)
-    return Page[wire.TaskLine].model_validate(found)
+    found = await desk.tasks.list(
+        mission=mission, agent=agent, status=status, after=after, limit=limit, chars_max=PAGE_CHARS_MAX
+    )
+    size_bytes = sum(len(one["goal"]) for one in found["items"])
+    return await model_response(size_bytes, partial(Page[wire.TaskLine].model_validate, found))
 
 
 @tasks_router.post("", status_code=201, name="create")
