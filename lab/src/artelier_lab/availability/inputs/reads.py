@@ -1,4 +1,4 @@
-"""Requests of a few bytes whose answers are made of something large: differences of versions, long chats."""
+"""Requests of a few bytes whose answers are made of something large: searches, differences, long chats."""
 
 from __future__ import annotations
 
@@ -68,7 +68,29 @@ def _chat_read(name: str, route: str, *, turns: int, chars: int, times: int) -> 
     return Input(name=f"chat-{name}", attack=attack, twin=twin)
 
 
+async def _search(scene: Scene, *, texts: int, chars: int, times: int) -> list[Answer]:
+    """Write so many documents, and look for a word in them so often."""
+    text = "The quick brown fox jumps over it. " * (chars // 35)
+
+    async def write(number: int) -> Answer:
+        new = {"id": f"docs/{scene.name}-{number}", "kind": "document", "content": f"{number} {text}"}
+        return await scene.attacker.post("/artifacts", new, within_s=WITHIN_S)
+
+    await many(texts, write, at_once=8)
+    path = f"/artifacts?q={scene.name}+zzzz"
+    return await many(times, lambda _: scene.attacker.get(path, within_s=WITHIN_S), at_once=times)
+
+
+async def _search_many(scene: Scene) -> str:
+    return counted(await _search(scene, texts=150, chars=60_000, times=20))
+
+
+async def _search_few(scene: Scene) -> bool:
+    return all(one.is_good for one in await _search(scene, texts=2, chars=100, times=1))
+
+
 INPUTS = (
+    Input(name="search-documents", attack=_search_many, twin=_search_few),
     Input(name="diff-long-key", attack=_compare_below_long_key, twin=_compare_small),
     _chat_read("large-shown", "?limit=200", turns=75, chars=199_000, times=8),
     _chat_read("large-exported", "/export?format=jsonl", turns=75, chars=199_000, times=8),
