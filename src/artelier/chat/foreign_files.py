@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -36,8 +37,6 @@ from artelier.operations.lore.presets import read_preset, write_preset
 from artelier.operations.lore.schemas import Character, Persona, read_form, read_stored_book, register_writing
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import write_lorebook
-
-PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,20 +196,23 @@ def _unfollowed(message: chat_log.ChatLogMessage) -> Iterator[str]:
 
 async def export_jsonl(session: ChatReader) -> bytes:
     """The conversation of a branch as JSONL, with all variants of each turn, as people see them."""
+    return b"".join([lines async for lines in await exported_lines(session)])
+
+
+async def exported_lines(session: ChatReader) -> AsyncGenerator[bytes]:
+    """Return what `export_jsonl` returns, some lines at a time."""
     settings, row = await session.settings(), await session.row()
     user = str(settings.user.get("name") or "User")
     char = str(settings.char.get("name") or "Assistant")
-    found: list[Turn] = []
-    before: int | None = None
-    while page := await session.turns(before=before, limit=PAGE):
-        found[:0] = page
-        before = page[0].number
-        if not before:
-            break
-    turns = tuple(_messages(turn, user=user, char=char) for turn in found)
-    return chat_log.write_chat(
-        chat_log.ImportedChat(user=user, char=char, turns=turns, created_at=_date(row.opened_us))
-    )
+    head = chat_log.ImportedChat(user=user, char=char, turns=(), created_at=_date(row.opened_us))
+
+    async def lines() -> AsyncGenerator[bytes]:
+        yield chat_log.write_header(head)
+        async with aclosing(session.each_turn()) as pages:
+            async for page in pages:
+                yield b"".join(chat_log.write_turn(_messages(turn, user=user, char=char)) for turn in page)
+
+    return lines()
 
 
 def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from artelier.chat.queries.artifacts import Chain, chains, record_seen
@@ -10,6 +10,7 @@ from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text,
 from artelier.chat.rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
+from artelier.loop_turns import loop_turn
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
 
@@ -65,25 +66,53 @@ async def node_of_run(store: Store, chat: int, run: str) -> Node | None:
     return node_of(rows[0]) if rows else None
 
 
-_UP = (
-    "WITH RECURSIVE up(node, parent, number, depth) AS ("
-    "SELECT node, parent, number, 1 FROM chat_nodes WHERE chat = ? AND node = ?"
-    " UNION ALL SELECT n.node, n.parent, n.number, up.depth + 1 FROM up"
-    " JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent{where}) "
-)
 _NODES = SELECT.partition(" FROM ")[0]
+_UP = (
+    "WITH RECURSIVE up(node, parent, depth) AS ("
+    "SELECT node, parent, 1 FROM chat_nodes WHERE chat = ? AND node = ?"
+    " UNION ALL SELECT n.node, n.parent, up.depth + 1 FROM up"
+    " JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent WHERE up.depth < ?) "
+)
+STEPS_MAX = 500
+"""Nodes that one query goes up: others have their turn after each."""
+
+
+async def _line(store: Store, chat: int, head: int, *, most: int) -> AsyncGenerator[list[tuple[int, int]]]:
+    """Yield the nodes on the way up from a head and itself, each with its parent, some at a time."""
+    while head and most > 0:
+        async with loop_turn():
+            steps = min(most, STEPS_MAX)
+            found = await store.query(
+                f"{_UP}SELECT node, parent FROM up ORDER BY depth", (chat, head, chat, steps)
+            )
+        if not found:
+            return  # the chat was deleted meanwhile
+        yield [(node, parent) for node, parent in found]
+        head, most = found[-1][1], most - steps
+
+
+async def nodes_above(store: Store, chat: int, head: int) -> list[int]:
+    """Return the nodes of the conversation that ends at a head, the newest first. Cost: O(turns)."""
+    return [node async for some in _line(store, chat, head, most=1 << 60) for node, _ in some]
+
+
+async def _ancestor(store: Store, chat: int, head: int, number: int) -> int:
+    """Return the node of the turn of that number above a head, the head itself if that is not beyond it.
+
+    0 if there is none. Along a path each turn's number is one higher. Cost: O(turns after it).
+    """
+    most = (await node_row(store, chat, head)).number - number if head else 0
+    async for some in _line(store, chat, head, most=most):
+        head = some[-1][1]
+    return head
 
 
 async def node_at(store: Store, chat: int, head: int, number: int) -> Node:
     """The node of the turn of that number above a head. Cost: O(turns after it). Errors: `NotFound`."""
-    rows = await store.query(
-        f"{_UP.format(where=' WHERE up.number > ?')}{_NODES} FROM up"
-        " JOIN chat_nodes n ON n.chat = ? AND n.node = up.node WHERE up.number = ?",
-        (chat, head, chat, number, chat, number),
-    )
-    if not rows:
+    node = await _ancestor(store, chat, head, number)
+    found = await node_row(store, chat, node) if node else None
+    if found is None or found.number != number:
         raise NotFound(f"the branch has no turn {number}", hint="session.turns() shows those it has.")
-    found = node_of(rows[0])
     if found.deleted:
         raise NotFound(f"turn {number} was deleted", hint="session.turns() shows those there are.")
     return found
@@ -280,58 +309,49 @@ async def path(
     next before the turn `before`. Cost: O(turns from the head to the end of the page).
     """
     limit, found = max(1, min(limit, PAGE_MAX)), list[TurnNodes]()
-    while len(found) < limit:
-        page = await _page(store, chat, head, after=after, before=before, limit=limit)
-        present = [one for one in page if not one.selected.deleted]
-        found = [*found, *present][:limit] if after is not None else [*present, *found][-limit:]
-        if len(present) == len(page) or len(page) < limit:
-            break
-        if after is not None:
-            after = page[-1].number
-        else:
-            before = page[0].number
-    return found
+    if after is not None:
+        low, end = max(after, -1), 0
+        while end != head and len(found) < limit:
+            end = await _ancestor(store, chat, head, low + limit)
+            found += [one for one in (await _up(store, chat, end, most=limit))[0] if one.number > low]
+            low += limit
+        return found[:limit]
+    if before is not None:
+        head = await _ancestor(store, chat, head, before - 1)
+    while head and len(found) < limit:
+        some, head = await _up(store, chat, head, most=limit)
+        found = [*some, *found]
+    return found[-limit:]
 
 
-async def _page(
-    store: Store, chat: int, head: int, *, after: int | None = None, before: int | None = None, limit: int
-) -> list[TurnNodes]:
-    low = -1 if after is None else after
-    high = (1 << 60) if before is None else before
-    order = "DESC" if after is None else "ASC"
-    deep_enough = " WHERE up.number > ?" if after is not None else " WHERE up.depth < ?"
-    bound = low + 1 if after is not None else await _depth(store, chat, head, high, limit)
-    rows = await store.query(
-        f"{_UP.format(where=deep_enough)}{_NODES} FROM up"
-        " JOIN chat_nodes n ON n.chat = ? AND n.node = up.node"
-        f" WHERE up.number > ? AND up.number < ? ORDER BY up.number {order} LIMIT ?",
-        (chat, head, chat, bound, chat, low, high, limit),
-    )
-    selected = sorted((node_of(row) for row in rows), key=lambda node: node.number)
-    turns = await _of_turns(store, chat, [node.turn for node in selected])
-    return [_turn(node, turns[node.turn]) for node in selected]
+async def _up(store: Store, chat: int, head: int, *, most: int) -> tuple[list[TurnNodes], int]:
+    """Return the turns of so many nodes up to a head, oldest first, and the node above them; 0 for none."""
+    nodes = [one async for some in _line(store, chat, head, most=most) for one in some]
+    turns = await turns_of(store, chat, [node for node, _ in reversed(nodes)])
+    return turns, nodes[-1][1] if nodes else 0
 
 
-async def _depth(store: Store, chat: int, head: int, high: int, limit: int) -> int:
-    """Return how far up from a head a page reaches. Along a path each turn's number is one higher."""
-    if not head:
-        return 0
-    newest = (await node_row(store, chat, head)).number
-    return max(0, newest - min(high, newest + 1) + 1) + limit
+async def turns_of(store: Store, chat: int, nodes: Sequence[int]) -> list[TurnNodes]:
+    """Return the turns of some nodes of one path, in their order; deleted ones are left out."""
+    by_node = {one.node: one for one in await _rows(store, chat, "node", nodes) if not one.deleted}
+    selected = [by_node[node] for node in nodes if node in by_node]
+    of_turn: dict[int, list[Node]] = {one.turn: [] for one in selected}
+    for one in await _rows(store, chat, "turn", tuple(of_turn)):
+        of_turn[one.turn].append(one)
+    return [_turn(one, of_turn[one.turn]) for one in selected]
 
 
-async def _of_turns(store: Store, chat: int, turns: Collection[int]) -> dict[int, list[Node]]:
-    found: dict[int, list[Node]] = {turn: [] for turn in turns}
-    wanted = list(found)
-    for start in range(0, len(wanted), 200):
-        some = wanted[start : start + 200]
+async def _rows(store: Store, chat: int, column: str, numbers: Sequence[int]) -> list[Node]:
+    found: list[Node] = []
+    # Each order is that of an index: with another, SQLite reads the whole chat.
+    order = {"node": "n.node", "turn": "n.turn, n.variant"}[column]
+    for start in range(0, len(numbers), 200):
+        some = numbers[start : start + 200]
         rows = await store.query(
-            f"{SELECT} WHERE n.chat = ? AND n.turn IN ({', '.join('?' * len(some))})"
-            " ORDER BY n.turn, n.variant",
+            f"{SELECT} WHERE n.chat = ? AND n.{column} IN ({', '.join('?' * len(some))}) ORDER BY {order}",
             (chat, *some),
         )
-        for node in map(node_of, rows):
-            found[node.turn].append(node)
+        found += map(node_of, rows)
     return found
 
 

@@ -29,6 +29,7 @@ from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel.queries.content import RunAttachments, blob_json
 from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store, blob_name, decode_stored, stored_blob
+from artelier.loop_turns import loop_turn
 from artelier.operations.events import ReplyPart
 from artelier.ports.media import Medium
 from artelier.tokens import estimate_tokens
@@ -122,6 +123,12 @@ class Turn:
         ]
 
     @property
+    def chars(self) -> int:
+        """Number of characters that people see of it."""
+        parts = (part for one in self.variants for part in one.parts)
+        return len(self.user) + len(self.said) + sum(len(part["text"]) for part in parts)
+
+    @property
     def user_tokens(self) -> int:
         """Estimate of the person's words."""
         return estimate_tokens(self.user)
@@ -137,12 +144,32 @@ class Turn:
         return next((one.speaker for one in self.variants if one.number == self.selected), "")
 
 
-async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) -> list[Turn]:
-    """Turns with their texts. Cost: O(variants of the page)."""
-    page = list(found)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPage:
+    """Some turns of a branch next to each other."""
+
+    turns: list[Turn]
+    """Oldest first."""
+    before: int | None
+    """The turn that others stand before; None if these are the first."""
+
+
+async def read_turns(
+    store: Store, chat: ChatRow, found: Iterable[TurnNodes], *, chars_max: int | None = None
+) -> list[Turn]:
+    """Turns with their texts; the first ones of them, at least one, once these have `chars_max` characters.
+
+    Cost: O(variants of the page).
+    """
+    page, turns, chars = list(found), list[Turn](), 0
     ended = await _read_ended_runs(store, chat, page)
     media = await _read_media(store, chat, page)
-    return [await _turn(store, chat, one, ended, media.get(one.asked.run, ())) for one in page]
+    for one in page:
+        turns.append(await _turn(store, chat, one, ended, media.get(one.asked.run, ())))
+        chars += turns[-1].chars
+        if chars_max is not None and chars >= chars_max:
+            break
+    return turns
 
 
 async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
@@ -230,6 +257,9 @@ async def _read_ended_runs(
 
 
 _BLOBS_AT_ONCE = 500
+TURNS_AT_ONCE = 40
+CHARS_AT_ONCE = 500_000
+"""Of a long chat, so much is read in one turn of the event loop: some milliseconds."""
 
 
 async def _read_media(
@@ -323,6 +353,29 @@ class ChatReader:
             before=None if before is None else cs.whole(before, "before"),
         )
         return await read_turns(self.store, chat, found)
+
+    async def newest_turns(self, *, before: int | None, limit: int, chars_max: int) -> TurnPage:
+        """Return the newest turns, or those next before one: at least one, and others while there is room."""
+        chat, branch = await self.row(), await self.branch_row()
+        found = await tree.path(self.store, chat.id, branch.head, before=before, limit=limit + 1)
+        newest = reversed(found[-limit:])
+        async with loop_turn():
+            turns = (await read_turns(self.store, chat, newest, chars_max=chars_max))[::-1]
+        return TurnPage(turns=turns, before=turns[0].number if len(turns) < len(found) else None)
+
+    async def each_turn(self, *, is_newest_first: bool = False) -> AsyncGenerator[list[Turn]]:
+        """Yield all turns of the branch, some at a time; others have their turn meanwhile."""
+        chat, branch = await self.row(), await self.branch_row()
+        nodes = await tree.nodes_above(self.store, chat.id, branch.head)
+        if not is_newest_first:
+            nodes.reverse()
+        for start in range(0, len(nodes), TURNS_AT_ONCE):
+            found = await tree.turns_of(self.store, chat.id, nodes[start : start + TURNS_AT_ONCE])
+            while found:
+                async with loop_turn():
+                    turns = await read_turns(self.store, chat, found, chars_max=CHARS_AT_ONCE)
+                yield turns
+                found = found[len(turns) :]
 
     async def turn(self, number: int | None = None) -> Turn:
         """One turn of the branch, the newest if none is named. Errors: `NotFound`."""

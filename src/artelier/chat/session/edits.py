@@ -8,6 +8,7 @@ event and the keys that go with it are one transaction.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -177,17 +178,16 @@ class ChatEdits(ChatReader):
         wanted = words.strip().casefold()
         if not wanted or len(wanted) > TITLE_CHARS_MAX:
             raise InvalidRequest("what to search for", expected="1 to 200 characters", got=repr(words)[:80])
-        limit, seen, before = max(1, min(cs.whole(limit, "limit"), 1_000)), 0, None
+        limit, seen = max(1, min(cs.whole(limit, "limit"), 1_000)), 0
         found: list[MessageHit] = []
-        while len(found) < limit and seen < SEARCHED_MAX:
-            page = await self.turns(before=before, limit=200)
-            said = [one for turn in reversed(page) for one in _messages_of(turn)]
-            seen += len(said)
-            size_bytes = sum(len(one.text) for one in said)
-            found += await run_in_content_thread(size_bytes, _hits, said, wanted)
-            if not page or page[0].number == 0:
-                break
-            before = page[0].number
+        async with aclosing(self.each_turn(is_newest_first=True)) as pages:
+            async for page in pages:
+                said = [one for turn in page for one in _messages_of(turn)]
+                seen += len(said)
+                size_bytes = sum(len(one.text) for one in said)
+                found += await run_in_content_thread(size_bytes, _hits, said, wanted)
+                if len(found) >= limit or seen >= SEARCHED_MAX:
+                    break
         return found[:limit]
 
     async def _shown_node(self, turn: int | None) -> Node:

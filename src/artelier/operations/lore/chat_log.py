@@ -434,6 +434,11 @@ def _turns(messages: list[ChatLogMessage]) -> tuple[ChatLogTurn, ...]:
 
 def write_chat(chat: ImportedChat) -> bytes:
     """The chat as JSONL; `read_chat` gives an equal one."""
+    return write_header(chat) + b"".join(map(write_turn, chat.turns))
+
+
+def write_header(chat: ImportedChat) -> bytes:
+    """Return the line that stands above those of the turns."""
     header = {
         **chat.extensions,
         "user_name": chat.user,
@@ -441,8 +446,12 @@ def write_chat(chat: ImportedChat) -> bytes:
         "create_date": chat.created_at,
         "chat_metadata": chat.extensions.get("chat_metadata", {}),
     }
-    lines = [header, *(_line(message) for turn in chat.turns for message in turn.messages)]
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    return msgspec.json.encode(header) + b"\n"
+
+
+def write_turn(turn: ChatLogTurn) -> bytes:
+    """Return the lines of one turn."""
+    return b"".join(msgspec.json.encode(_line(message)) + b"\n" for message in turn.messages)
 
 
 def _line(message: ChatLogMessage) -> dict[str, Any]:

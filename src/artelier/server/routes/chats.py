@@ -18,7 +18,7 @@ from fastapi.responses import Response, StreamingResponse
 from artelier.chat.foreign_files import (
     ForeignFile,
     ForeignKind,
-    export_jsonl,
+    exported_lines,
     read_foreign_file,
     read_portrait,
 )
@@ -26,10 +26,11 @@ from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, NotFound
 from artelier.ids import OPERATOR, fresh_secret
+from artelier.operations.lore.character_import import slug
 from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.background_tasks import Errands, errands_of, let_go
 from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of, medium_response
-from artelier.server.live_hub import TYPE, EventStream, Hub, beating
+from artelier.server.live_hub import PAGE_BYTES, TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.security.held_bodies import hold_content
 from artelier.server.wire import chats as wire
@@ -65,8 +66,7 @@ def drive_turn(session: Session, errands: Errands, run_id: str) -> None:
 
 async def chat_shown(session: Session, *, before: int | None, limit: int) -> wire.ChatShown:
     """A chat as its branch shows it, with a page of turns."""
-    turns = await session.turns(before=before, limit=limit + 1)
-    page = turns[-limit:]
+    page = await session.newest_turns(before=before, limit=limit, chars_max=PAGE_BYTES)
     arts = await session.arts()
     feeds = [await feed_of(session, tag) for tag, art in arts.items() if art["append"]]
     return wire.ChatShown.model_validate(
@@ -75,8 +75,8 @@ async def chat_shown(session: Session, *, before: int | None, limit: int) -> wir
             "branch": session.branch_name,
             "settings": await session.settings(),
             "branches": await session.branches(),
-            "turns": page,
-            "before": page[0].number if len(turns) > limit else None,
+            "turns": page.turns,
+            "before": page.before,
             "panels": [{"tag": tag, "is_feed": art["append"], **art} for tag, art in arts.items()],
             "feeds": feeds,
             "sessions": await session.sessions(),
@@ -364,8 +364,7 @@ async def export(
 ) -> StreamingResponse:
     """The chat as one verifiable file: branches, turns, artifacts, runs, profiles."""
     if format == "jsonl":
-        content = await export_jsonl(await session_of(desk, id, branch))
-        return _download(_chunks(BytesIO(content)), f"{id}.jsonl")
+        return _download(await exported_lines(await session_of(desk, id, branch)), f"{id}.jsonl")
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
         path = Path(folder) / "chat.artelier"
         await desk.export_chat(id, path)
@@ -456,7 +455,10 @@ async def export_file(
     branch: OfBranch = "main",
 ) -> StreamingResponse:
     """A character, lorebook, persona, preset or the turns as a file for other programs."""
-    made = await (await session_of(desk, id, branch)).export_file(kind, name=name)
+    session = await session_of(desk, id, branch)
+    if kind is ForeignKind.CHAT:  # it is as long as the chat
+        return _download(await exported_lines(session), f"{slug(id)}.jsonl")
+    made = await session.export_file(kind, name=name)
     return _download(_chunks(BytesIO(made.content)), made.name)
 
 
