@@ -358,8 +358,7 @@ class Kernel:
     async def rotate_keys(self, key: str) -> Rotated:
         """Wrap every data key by another vault key, in the form of ARTELIER_VAULT_KEY.
 
-        What is stored stays as it is; open it with the new key from then on. Cost: O(keys), and the file is
-        written anew.
+        What is stored stays as it is; open it with the new key from then on. Cost: O(keys).
         Errors: `InvalidConfig` for a key that is too short; `InvalidRequest` if it is the one of now;
         `LeaseHeld` while another process drives runs; `MissingKey` without the vault key of now.
         """

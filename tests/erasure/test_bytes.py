@@ -18,6 +18,7 @@ from artelier.log.blobs import Secret
 from artelier.log.sqlite import store as sqlite_store
 from artelier.testing.conformance.erasure import keep_content, key_id_of, record
 from artelier.testing.conformance.view import TALLY
+from tests.log.older_schemas import take_back
 
 CANARY = re.compile(rb"[cvs]\d{6}")
 """Of content, a value or a subject, with its number."""
@@ -131,10 +132,7 @@ def test_where_rows_were_moved_the_file_is_written_anew_once(tmp_path: Path, how
             for change in ("content || content", "substr(content, 1, length(content) / 2)"):
                 db.execute(f"UPDATE blobs SET content = CAST({change} AS BLOB) WHERE rowid % 3 = 0")
         else:
-            for trigger in ("contents_grow", "contents_go", "values_grow", "values_go"):
-                db.execute(f"DROP TRIGGER {trigger}")
-            db.execute("DROP TABLE moved_contents")
-            db.execute("PRAGMA user_version = 6")
+            take_back(db, 6)
     tell(path, erase)
 
 

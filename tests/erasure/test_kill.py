@@ -45,7 +45,7 @@ def deaths(scenario: Scenario, ready: Path, check: Callable[[Path], None]) -> in
     Of the file being written anew, which has many instants, some are enough.
     """
     count = 0
-    for deadly in (*range(1, 19, 3), *range(19, INSTANTS_MAX, 20)):
+    for deadly in (*range(1, 7), *range(7, INSTANTS_MAX, 20)):
         folder = ready.with_name(f"{ready.name}-{deadly}")
         copytree(ready, folder)
         survived = lived(scenario, folder, deadly=deadly)

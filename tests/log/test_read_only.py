@@ -17,6 +17,7 @@ import pytest
 
 from artelier.app import Kernel
 from artelier.errors import StoreUnavailable
+from tests.log.older_schemas import take_back
 
 
 def made(folder: Path) -> Path:
@@ -108,9 +109,7 @@ def test_a_database_of_an_earlier_version_without_the_right_to_write_is_read(tmp
         path = made(folder)
         with closing(sqlite3.connect(path)) as db:
             db.execute("DROP INDEX runs_awake")
-            db.execute("DROP TABLE tenant_positions")
-            db.execute("ALTER TABLE keys DROP COLUMN parent")
-            db.execute("PRAGMA user_version = 4")
+            take_back(db, 4)
             db.execute("PRAGMA journal_mode = DELETE")
         path.chmod(0o444)
         folder.chmod(0o555)

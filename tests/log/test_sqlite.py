@@ -21,6 +21,7 @@ from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, v
 from artelier.log.sqlite import connection
 from artelier.testing.conformance.stage import batch, noted_draft, settle_all, stream
 from artelier.testing.conformance.view import TALLY, total
+from tests.log.older_schemas import take_back
 
 
 def tell(path: Path, story: Callable[[SqliteStore], Awaitable[None]]) -> None:
@@ -394,9 +395,7 @@ def test_openers_of_a_fresh_file_at_once_share_it(tmp_path: Path, turn: int) -> 
 def _as_it_was(path: Path) -> None:
     """Take away what the fifth schema and those after it have brought."""
     with closing(sqlite3.connect(path)) as db:
-        db.execute("DROP TABLE tenant_positions")
-        db.execute("ALTER TABLE keys DROP COLUMN parent")
-        db.execute("PRAGMA user_version = 4")
+        take_back(db, 4)
 
 
 def test_an_older_store_lists_whose_its_events_are_commit_by_commit(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def check_views(
     columns = db.columns()
     tables = columns.keys()
     own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions", "vault", "rates"}
-    owned = own | {"tenant_positions"} | {table for view in views for table in view.tables}
+    owned = own | {"tenant_positions", "moved_contents"} | {table for view in views for table in view.tables}
     report.unchecked.extend(sorted(tables - owned))
     try:
         fold(db, fresh, views)
