@@ -28,10 +28,11 @@ REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("GET", "/me", None),
     ("GET", "/artifacts/notes%2Fneighbour", None),
     ("GET", "/runs?limit=20", None),
-    ("POST", "/artifacts", {"kind": "document", "content": "what the neighbour writes"}),
+    ("POST", "/artifacts", {"id": "notes/NEW", "kind": "document", "content": "what the neighbour writes"}),
     ("GET", "/events?limit=20", None),
+    ("POST", "/profiles/validate", {"profile": {"profile_id": "trial", "operations": []}}),
 )
-"""What a person at a page asks for, one after the other."""
+"""What a person at a page asks for, one after the other. The last needs a thread beside the event loop."""
 
 
 class Neighbour(Client):
@@ -85,7 +86,7 @@ class Neighbour(Client):
         method, path, asked = REQUESTS[self._number % len(REQUESTS)]
         body, headers = b"", dict[str, str]()
         if asked is not None:
-            body = json.dumps({**asked, "id": f"notes/{self._own}-{self._number}"}).encode()
+            body = json.dumps(asked).replace("NEW", f"{self._own}-{self._number}").encode()
             headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         asked_for = self.head(method, f"/api/v1{path}", headers) + body
         while self._idle:

@@ -8,6 +8,7 @@ from artelier_lab.availability.inputs import (
     documents,
     floods,
     programs,
+    shared_pools,
     strangers,
     uploads,
 )
@@ -21,6 +22,7 @@ INPUTS = (
     *agents.INPUTS,
     *documents.INPUTS,
     *programs.INPUTS,
+    *shared_pools.INPUTS,
     *floods.INPUTS,
 )
 """In the order in which they are tried."""
