@@ -69,7 +69,7 @@ def test_busy_pool_refuses_after_its_wait():
 
 
 def test_others_find_a_worker_while_one_owner_has_endless_programs_run():
-    """Two workers did what had come first: a program of 14 ms waited 5 s behind twelve endless ones."""
+    """Two workers did what had come first: one of 14 ms waited five seconds behind twelve endless ones."""
 
     async def scenario() -> tuple[object, int]:
         sandbox, endless = MontySandbox(workers=1, wait_s=60), SandboxLimits(time_ms=2_000)
