@@ -184,7 +184,7 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     for id in (f"uploads/{name}", f"uploads/{_with_digest(name, digest)}"):
         before = await _standing(artifacts, id)
         # Encoded: to Python, 1 and true are the same.
-        if before is not None and await _is_same(artifacts, before, media, kept):
+        if before is not None and await _is_same(artifacts, before, media, len(stored), kept):
             artifact, found = before, True
             break
         if before is None:
@@ -222,12 +222,14 @@ def _read(disarm: Callable[[Any], Any], file: File, name: str) -> tuple[Content,
     return content, *encode_content(content)
 
 
-async def _is_same(artifacts: Artifacts, before: Artifact, media: Media, stored: bytes) -> bool:
-    """Return whether an artifact has some content; only what is as large is read."""
-    if before.content != LeftOut(media=media, size_bytes=len(stored)):
+async def _is_same(
+    artifacts: Artifacts, before: Artifact, media: Media, size_bytes: int, kept: bytes
+) -> bool:
+    """Return whether an artifact has some content, stored as `kept`. Only what is as large is read."""
+    if before.content != LeftOut(media=media, size_bytes=size_bytes):
         return False
     try:
-        return (await artifacts.encoded(f"{before.id}@{before.version}"))[1] == stored
+        return (await artifacts.encoded(f"{before.id}@{before.version}"))[1] == kept
     except NotFound:
         return False  # it was erased
 
