@@ -140,7 +140,6 @@ def decide_write(
 
     `decision` is the gate's on `asked_right` over what stands; for a new id there is none. `prepared` is what
     `prepare` has made of the same wish under the same key.
-
     Errors: `InvalidArtifact`, `InvalidRequest`, `AccessDenied`, `VersionConflict`, `NotFound`.
     """
     if standing is not None:
