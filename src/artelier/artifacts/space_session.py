@@ -474,14 +474,14 @@ async def find_text(
     position, seen, asks = _POSITION_MAX, 0, bounded_asks(door)
     look = _Look(door, asks)
     while not page.is_full and seen < CANDIDATES_MAX:
-        rows = min(_PAGE_ROWS, CANDIDATES_MAX - seen)
+        count = min(_PAGE_ROWS, CANDIDATES_MAX - seen)
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=True, limit=rows, asks=asks
+            door, kind=kind, owner=owner, position=position, newest_first=True, limit=count, asks=asks
         )
         for standing in candidates:
             if not page.is_full and await look.matches(standing, words):
                 page.add(standing.summary())
-        if len(candidates) < rows:
+        if len(candidates) < count:
             break
         position, seen = candidates[-1].position, seen + len(candidates)
         await asyncio.sleep(0)
