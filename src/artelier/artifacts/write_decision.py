@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from artelier.artifacts.kinds import (
     kind_named,
     known_kinds,
 )
-from artelier.artifacts.queries import Artifact, Provenance, Standing
+from artelier.artifacts.queries import Artifact, Provenance, Standing, VersionRow
 from artelier.artifacts.ref import safe_repr
 from artelier.artifacts.space_session import RetentionRules
 from artelier.errors import AccessDenied, ArtelierError, InvalidArtifact, NotFound, VersionConflict
@@ -174,23 +175,14 @@ def decide_write(
         blobs.append(blob)
         return ref
 
-    def keep_content() -> tuple[BlobRef, str, int]:
-        if wish.content is KEPT:
-            assert at is not None, "what stands has a version"
-            return BlobRef(at.content), at.media, at.size_bytes
-        if prepared is None:
-            return keep(encoded.content), encoded.media, len(encoded.content)
-        ref, blob = prepared.content
-        blobs.append(blob)
-        return ref, encoded.media, len(encoded.content)
-
     def keep_extra(content: bytes | None, before: str | None) -> BlobRef | None:
         if content is not None:
             return keep(content)
         return None if before is None else BlobRef(before)
 
     at = standing.at if standing else None
-    content, media, size_bytes = keep_content()
+    named = partial(make_blob, tenant, key) if prepared is None else lambda _: prepared.content
+    content, media, size_bytes = _name_content(wish, at, encoded, blobs, named)
     event = ArtifactWritten(
         id=wish.id,
         kind=kind.name,
@@ -209,6 +201,22 @@ def decide_write(
         step=provenance.step,
     )
     return event, blobs
+
+
+def _name_content(
+    wish: WriteRequest,
+    at: VersionRow | None,
+    encoded: Encoded,
+    blobs: list[Blob],
+    make: Callable[[bytes], tuple[BlobRef, Blob]],
+) -> tuple[BlobRef, str, int]:
+    """Return reference, media and size of the content of the next version; what is new goes into `blobs`."""
+    if wish.content is KEPT:
+        assert at is not None, "what stands has a version"
+        return BlobRef(at.content), at.media, at.size_bytes
+    ref, blob = make(encoded.content)
+    blobs.append(blob)
+    return ref, encoded.media, len(encoded.content)
 
 
 def _rights(wish: WriteRequest, standing: Standing | None, kind: Kind) -> tuple[Access, AccessPrices]:

@@ -87,27 +87,8 @@ def _item(
     begun: dict[str, int],
 ) -> TaskReport:
     """Return one task. `begun`: the iteration from which each is counted, of those tried again."""
-    (
-        _,
-        task,
-        mission,
-        agent,
-        parent,
-        inputs,
-        most,
-        iterations,
-        ended,
-        reason,
-        blocked_by,
-        outputs,
-        created_us,
-        changed_us,
-        run_status,
-        run_reason,
-        mission_status,
-        _,
-        origin,
-    ) = row
+    _, task, mission, agent, parent, inputs, most, iterations, ended, reason = row[:10]
+    blocked_by, outputs, created_us, changed_us, run_status, run_reason, mission_status, _, origin = row[10:]
     status = status_of(ended, run_status)
     why = reason_of(reason, run_status, run_reason)
     if run_status is None and mission_status == "cancelled" and status.can_become(TaskStatus.CANCELLED):
