@@ -61,10 +61,10 @@ def _deleted(name: str, *, stored_bytes: int, count: int) -> Input:
     async def gone(scene: Scene, id: str) -> Answer:
         for _ in range(30):
             answer = await scene.attacker.ask("DELETE", f"/sessions/{id}", within_s=60.0)
-            if answer.status != 409:  # the reply is being written
-                break
-            await asyncio.sleep(0.1)
-        return answer
+            if answer.status != 409:
+                return answer
+            await asyncio.sleep(0.1)  # the reply is being written
+        raise TimeoutError(id)
 
     async def delete(scene: Scene, count: int) -> list[Answer]:
         ids = [f"{scene.name}-{n}" for n in range(count)]
