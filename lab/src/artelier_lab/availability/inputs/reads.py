@@ -82,7 +82,7 @@ async def _search(scene: Scene, *, texts: int, chars: int, times: int) -> list[A
 
 
 async def _search_many(scene: Scene) -> str:
-    return counted(await _search(scene, texts=150, chars=60_000, times=20))
+    return counted(await _search(scene, texts=80, chars=60_000, times=10))
 
 
 async def _search_few(scene: Scene) -> bool:
