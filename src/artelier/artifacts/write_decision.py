@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -181,8 +180,10 @@ def decide_write(
         return None if before is None else BlobRef(before)
 
     at = standing.at if standing else None
-    named = partial(make_blob, tenant, key) if prepared is None else lambda _: prepared.content
-    content, media, size_bytes = _name_content(wish, at, encoded, blobs, named)
+    new = None if prepared is None else prepared.content
+    if new is None and wish.content is not KEPT:
+        new = make_blob(tenant, key, encoded.content)
+    content, media, size_bytes = _name_content(at, encoded, blobs, new)
     event = ArtifactWritten(
         id=wish.id,
         kind=kind.name,
@@ -204,17 +205,13 @@ def decide_write(
 
 
 def _name_content(
-    wish: WriteRequest,
-    at: VersionRow | None,
-    encoded: Encoded,
-    blobs: list[Blob],
-    make: Callable[[bytes], tuple[BlobRef, Blob]],
+    at: VersionRow | None, encoded: Encoded, blobs: list[Blob], new: tuple[BlobRef, Blob] | None
 ) -> tuple[BlobRef, str, int]:
-    """Return reference, media and size of the content of the next version; what is new goes into `blobs`."""
-    if wish.content is KEPT:
+    """Return reference, media and size of the content of the next version; a new one goes into `blobs`."""
+    if new is None:
         assert at is not None, "what stands has a version"
         return BlobRef(at.content), at.media, at.size_bytes
-    ref, blob = make(encoded.content)
+    ref, blob = new
     blobs.append(blob)
     return ref, encoded.media, len(encoded.content)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -53,6 +54,8 @@ BESIDE: dict[str, set[str]] = {"membrane": {cls.KIND for cls in GROUPING}}
 
 ABOUT: dict[str, str] = {cls.KIND: "group" for cls in GROUPING}
 """Which field names the artifact in whose stream an event of this kind stands, where that is not `id`."""
+
+T = TypeVar("T")
 
 
 def check_stream(local: str) -> tuple[str, str]:
@@ -361,10 +364,10 @@ class Packer:
                     more.update(refs)
                     self._messages.update(refs)
                 if name in self._messages:
-                    named = await read_beside_loop(len(content), lambda one: [*media_refs(one)], content)
+                    named = await read_beside_loop(len(content), _listed, media_refs, content)
                     more.update(map(blob_name, named))
                 if name in self._loose:
-                    others = await read_beside_loop(len(content), lambda one: [*blob_refs(one)], content)
+                    others = await read_beside_loop(len(content), _listed, blob_refs, content)
                     more.update([found for found in others if await self._has(found)])
                 await asyncio.sleep(0)
             waiting = sorted(more - self._done)
@@ -395,3 +398,7 @@ class Packer:
             self._belongings.content(name, content)
         await read_beside_loop(len(content), self.writer.write_blob, name, self.key(key), content)
         return content
+
+
+def _listed(find: Callable[[bytes], Iterable[T]], content: bytes) -> list[T]:
+    return [*find(content)]
