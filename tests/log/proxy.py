@@ -19,6 +19,9 @@ from artelier.testing.conformance.view import TALLY, total
 SYNC = b"S\x00\x00\x00\x04"
 """The protocol's message that ends what is sent in one piece."""
 
+LOCK = b"FOR UPDATE"
+"""How a writer begins; who looks or listens does not."""
+
 
 class Proxy:
     """A socket before that of a server or of a pooler, which cuts the connection around a commit."""
@@ -29,7 +32,8 @@ class Proxy:
         self.folder.chmod(0o711)
         self._target = str(target / ".s.PGSQL.5432")
         self.cut: str = ""
-        """`before` or `after` the server has what comes next; empty for neither."""
+        """`before` or `after` the server has what the writer sends next; empty for neither."""
+        self._writer: socket.socket | None = None
         self.cuts = 0
         self.turns = 0
         """How often somebody has sent something after an answer: how often somebody has waited."""
@@ -72,7 +76,9 @@ class Proxy:
         return data
 
     def _ask(self, client: socket.socket, server: socket.socket) -> bool:
-        if not self.cut:
+        if LOCK in client.recv(65536, socket.MSG_PEEK):
+            self._writer = client
+        if not self.cut or client is not self._writer:
             return bool(self._move(client, server))
         cut, self.cut = self.cut, ""
         self.cuts += 1
