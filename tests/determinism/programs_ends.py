@@ -244,35 +244,6 @@ async def queue_of_workers(run: Run, out: Outside) -> Any:
 
 
 @program
-async def consumer_without_steps(run: Run, out: Outside) -> Any:
-    """Nothing is beside the producer's steps, and the consumer keeps up with them all the same."""
-    queue: asyncio.Queue[str] = asyncio.Queue()
-    order: list[str] = []
-
-    async def consume() -> None:
-        while True:
-            order.append(f"consumed {await queue.get()}")
-
-    async def sync(key: str) -> str:
-        return await run.step("sync", lambda: key, key=key)
-
-    consumer = asyncio.ensure_future(consume())
-    for name in "abc":
-        for produce in (
-            ask(run, f"{name} asked"),
-            look(run, f"{name} seen"),
-            compute(run, out, f"{name} computed"),
-            sync(f"{name} at once"),
-            sync(f"{name} next"),
-        ):
-            queue.put_nowait(await produce)
-            order.append("produced")
-    consumer.cancel()
-    await asyncio.gather(consumer, return_exceptions=True)
-    return order
-
-
-@program
 async def race_for_a_lock(run: Run, out: Outside) -> Any:
     lock, order = asyncio.Lock(), list[str]()
 

@@ -121,7 +121,7 @@ class History:
         self._segments = segments
         self._steps: dict[str, Recorded] = {}
         self._contexts: dict[str, ev.ContextAssembled] = {}
-        self.reacts = not segments
+        self.reacts = False
         """Whether the run's code reacts to each outcome before the next one, see `RunStarted`."""
         self.found = 0
         """Recorded steps handed out."""

@@ -318,7 +318,7 @@ class OpenRun:
             parent_step=opening.parent_step, replay=opening.replay,
             scopes=check_scopes(opening.scopes), code=self._services.code_version,
             key_id=key_id, part_key_id=part_key_id,
-            pii_rules=1 if core.pii is None else RULES, reacts=not opening.loop,
+            pii_rules=1 if core.pii is None else RULES,
         )  # fmt: skip
         core.listed = started.tools
         caps = opening_caps(opening.limits, opening.run_id)

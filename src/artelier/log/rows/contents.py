@@ -287,31 +287,6 @@ def drop_keys(db: Database, keys: Iterable[int]) -> None:
     db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
 
 
-def rewrite_keys(db: Database) -> None:
-    """Write the rows of all keys anew, in the transaction that is open.
-
-    SQLite overwrites the pages of a table that is emptied, and with them the copies that it leaves when it
-    moves the neighbours of a deleted row.
-    """
-    db.execute("CREATE TEMP TABLE kept AS SELECT * FROM keys ORDER BY key_id")
-    db.execute("DELETE FROM keys")
-    db.execute("INSERT INTO keys SELECT * FROM kept ORDER BY rowid")
-    db.execute("DROP TABLE kept")
-
-
-# SQLite's note of whether it has moved contents or values; the triggers of its schema write it.
-
-
-def moved_contents(db: Database) -> int:
-    """Return how often rows may have been moved since the file was last written anew."""
-    return db.only("SELECT coalesce(max(times), 1) FROM moved_contents")[0]
-
-
-def forget_moved_contents(db: Database, times: int) -> None:
-    """Note that the file was written anew, unless more was moved meanwhile."""
-    db.execute("UPDATE moved_contents SET times = 0 WHERE times = ?", (times,))
-
-
 def named_subjects(db: Database) -> list[Row]:
     """Return `(tenant, key_id, subject, secret of the tenant's own key)` of all subjects' keys."""
     return db.execute(

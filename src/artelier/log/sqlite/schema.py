@@ -15,7 +15,7 @@ from pathlib import Path
 from artelier.errors import CorruptStore, StoreUnavailable
 from artelier.log.blobs import ERASED
 from artelier.log.contract import View
-from artelier.log.database import check_not_newer
+from artelier.log.database import Database, check_not_newer
 
 # --------------------------------------------------------------------------- migrations
 # Numbered steps from an empty database to today's tables, and the check that the open file is still there.
@@ -272,3 +272,28 @@ def _make_image(views: tuple[tuple[str, int, tuple[str, ...]], ...]) -> bytes:
         image = bytearray(db.serialize())
     image[18:20] = b"\2\2"  # of the format's header: a file with a write-ahead log
     return bytes(image)
+
+
+def rewrite_keys(db: Database) -> None:
+    """Write the rows of all keys anew, in the transaction that is open.
+
+    SQLite overwrites the pages of a table that is emptied, and with them the copies that it leaves when it
+    moves the neighbours of a deleted row.
+    """
+    db.execute("CREATE TEMP TABLE kept AS SELECT * FROM keys ORDER BY key_id")
+    db.execute("DELETE FROM keys")
+    db.execute("INSERT INTO keys SELECT * FROM kept ORDER BY rowid")
+    db.execute("DROP TABLE kept")
+
+
+# SQLite's note of whether it has moved contents or values; the triggers of its schema write it.
+
+
+def moved_contents(db: Database) -> int:
+    """Return how often rows may have been moved since the file was last written anew."""
+    return db.only("SELECT coalesce(max(times), 1) FROM moved_contents")[0]
+
+
+def forget_moved_contents(db: Database, times: int) -> None:
+    """Note that the file was written anew, unless more was moved meanwhile."""
+    db.execute("UPDATE moved_contents SET times = 0 WHERE times = ?", (times,))

@@ -23,7 +23,7 @@ from artelier.log.blobs import Sealer
 from artelier.log.contract import FaultHook, Report, View
 from artelier.log.database import Database
 from artelier.log.database_store import DatabaseStore
-from artelier.log.rows import contents
+from artelier.log.sqlite import schema
 from artelier.log.sqlite.connection import (
     BUSY_TIMEOUT_S,
     SqliteDatabase,
@@ -232,15 +232,15 @@ def _shred(db: sqlite3.Connection, path: Path, *, end: float, compact: bool, bri
     with closing(db):
         own = SqliteDatabase(db)
         db.execute(f"PRAGMA busy_timeout = {max(0, int((end - time.monotonic()) * 1000))}")
-        if (times := contents.moved_contents(own)) or compact:
+        if (times := schema.moved_contents(own)) or compact:
             if brief and db.execute(_FILE_BYTES).fetchone()[0] > ANEW_BYTES_MAX:
                 return False
             db.execute("PRAGMA temp_store = FILE")  # else memory grows with the file
             db.execute("VACUUM")
-            contents.forget_moved_contents(own, times)
+            schema.forget_moved_contents(own, times)
         else:
             own.begin()
-            contents.rewrite_keys(own)
+            schema.rewrite_keys(own)
             own.commit()
         while not _empty_log(db):
             if time.monotonic() > end:
