@@ -79,8 +79,6 @@ class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     """The row of `keys` of its record alone, below that of its subject or its tenant; None if it has none."""
     pii_rules: int = 1
     """How values are looked for where personal data is replaced: 2 also where they are encoded or parted."""
-    reacts: bool = False
-    """True if its code always reacts to an outcome before the next one comes. False in older histories."""
 
 
 @event("run.forked", version=2)

@@ -232,8 +232,7 @@ def become(core: RunCore, run_id: str) -> None:
     """Make a run at work another one: the fork, all of whose shared history it has gone through."""
     core.run_id = run_id
     core.stream = run_stream(core.tenant.id, run_id)
-    reacts, core.history = core.history.reacts, History(core.store, [])
-    core.history.reacts = reacts
+    core.history = History(core.store, [])
     core.lifecycle.begin()
     core.closed_because, core.refused_step = "", None
     core.control_seq = 0

@@ -121,8 +121,6 @@ class History:
         self._segments = segments
         self._steps: dict[str, Recorded] = {}
         self._contexts: dict[str, ev.ContextAssembled] = {}
-        self.reacts = False
-        """Whether the run's code reacts to each outcome before the next one, see `RunStarted`."""
         self.found = 0
         """Recorded steps handed out."""
         self.asking: dict[str, Recorded] = {}
@@ -284,8 +282,6 @@ class History:
         self._note_last(data)
         if isinstance(data, ev.ContextAssembled):
             self._contexts[data.key] = data
-        elif isinstance(data, ev.RunStarted):
-            self.reacts = data.reacts
         elif isinstance(data, ev.RunCompleted | ev.RunFailed):
             if not inherited:
                 self._leave(at_us)

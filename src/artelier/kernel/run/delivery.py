@@ -117,8 +117,6 @@ class Delivery:
     """Outcomes that this drive recorded and that have not reached the code, in order: by key, how many
     requests and outcomes there were then."""
     _ticks: int = 0
-    _is_brief: bool = False
-    """Whether those end when nothing else is to be done in the loop."""
     _waiting: dict[AtWork, asyncio.Event] = field(default_factory=dict[AtWork, asyncio.Event])
     """Steps that wait for their turn."""
     _pieces: asyncio.Event | None = None
@@ -329,28 +327,19 @@ class Delivery:
 
     def _let_react(self, *, is_alone: bool) -> None:
         """Hold back what comes next until the code has reacted to what reaches it now."""
-        history = self.core.history
-        if not is_alone or history.past:
+        if not is_alone or self.core.history.past:
             self._hold_back()
-        elif history.reacts:
-            self._hold_back(is_brief=True)
 
-    def _hold_back(self, *, is_brief: bool = False) -> None:
-        """`is_brief`: at most as long as anything is to be done in the loop."""
-        self._is_brief = is_brief and (self._is_brief or not self._ticks)
+    def _hold_back(self) -> None:
         if not self._ticks:
             self.core.loop.call_soon(self._tick)
         self._ticks = REACTION_TICKS
 
     def _tick(self) -> None:
         self._ticks -= 1
-        loop = asyncio.get_running_loop()  # the run may be gone by now
-        # No public interface tells it; a loop of others that keeps no such list gets all its turns.
-        is_idle = self._is_brief and not getattr(loop, "_ready", True)
-        if self._ticks and not is_idle:
-            loop.call_soon(self._tick)
+        if self._ticks:
+            asyncio.get_running_loop().call_soon(self._tick)  # the run may be gone by now
         else:
-            self._ticks = 0
             self._announce()
 
     async def _next_piece(self) -> None:
