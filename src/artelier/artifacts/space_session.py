@@ -104,7 +104,7 @@ class Door(NamedTuple):
     subject: str = ""
     """Whom all that is written here is about; empty for what the run, or what stands there, says."""
     room: TakeRoom | None = None
-    """What content takes before it is read; without this, nothing."""
+    """The room that content takes before it is read; without this, none."""
 
     @property
     def actor(self) -> str:

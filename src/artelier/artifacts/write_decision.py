@@ -81,7 +81,7 @@ class PreparedContent(NamedTuple):
     encoded: Encoded
     content: tuple[BlobRef, Blob]
     mistake: ArtelierError | None
-    """Why the kind of the artifact does not take it: told to whoever may write."""
+    """The reason for which the kind of the artifact does not take it, told to whoever may write."""
 
 
 async def prepare(

@@ -331,7 +331,7 @@ class Effects:
 
 
 PATIENCE_S = 5.0
-"""How much longer than recorded a replay waits for code to ask for a step before it goes on without it."""
+"""The time beyond the recorded one that a replay waits for code to ask for a step, and goes on without it."""
 
 
 class Patience:

@@ -48,7 +48,7 @@ ANEW_BYTES_MAX = 32 * 1024 * 1024
 """Of a file that is written anew beside other work: writers wait for that long (measured: 150 ms)."""
 
 CHECKPOINT_MS = 50
-"""How long writers wait at a time while the log is to be cut and somebody reads it (guess)."""
+"""The time that writers wait at once while the log is to be cut and somebody reads it (guess)."""
 
 _FILE_BYTES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
