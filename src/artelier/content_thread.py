@@ -1,7 +1,8 @@
-"""The one thread that reads large content of outsiders beside the event loop: parsing, decoding, counting.
+"""Threads that compute with content of outsiders beside the event loop: parsing, decoding, checking.
 
-Threads that compute take turns at the interpreter, five milliseconds each, and whenever the event loop comes
-back from waiting, it waits for a turn. Beside one such thread that is one, beside six it is six.
+Threads that compute take turns at the interpreter, and whenever the event loop comes back from waiting, it
+waits for a turn. Beside one such thread that is one, beside six it is six. So a user has one, and there are
+few: whatever one user sends, another thread is free for what somebody else does.
 """
 
 from __future__ import annotations
@@ -10,34 +11,49 @@ import asyncio
 import contextvars
 import os
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from artelier.owner_threads import OwnerThreads, content_owner
 
+P = ParamSpec("P")
 ReturnT = TypeVar("ReturnT")
 
 
 BESIDE_BYTES = 64 * 1024
 """Larger content is read beside the event loop (guess: half a millisecond for usual content)."""
+THREADS = 3
+"""Of which a user has one (guess: as many users as send much at the same moment)."""
+
+
+class _Sized(Executor):
+    """The threads, for content of this size. An event loop of tests may do without them."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+
+    def submit(self, fn: Callable[P, ReturnT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ReturnT]:
+        call = partial(fn, *args, **kwargs)
+        return _threads().put(call, owner=content_owner.get(), size=self._size_bytes)
 
 
 @cache
-def _thread() -> OwnerThreads:
-    return OwnerThreads(1, name="artelier-content")
+def _threads() -> OwnerThreads:
+    return OwnerThreads(THREADS, name="artelier-content", owner_max=1)
 
 
-os.register_at_fork(after_in_child=_thread.cache_clear)  # a fork has no thread but its own
+os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has no thread but its own
 
 
 async def run_in_content_thread(size_bytes: int, work: Callable[..., ReturnT], *args: Any) -> ReturnT:
-    """Return what `work` returns, which reads content of this size.
+    """Return what `work` returns, which computes with content of this size.
 
-    Users take turns, each by the size of what was read. For work that is quick for its size and waits for
-    nothing. A caller that is cancelled takes back what has not begun. Errors: those of `work`.
+    Users take turns, each by the size of what was read. For work that waits for nothing. A caller that is
+    cancelled takes back what has not begun. Errors: those of `work`.
     """
     call = partial(contextvars.copy_context().run, work, *args)
-    return await asyncio.wrap_future(_thread().put(call, owner=content_owner.get(), size=size_bytes))
+    return await asyncio.get_running_loop().run_in_executor(_Sized(size_bytes), call)
 
 
 async def read_beside_loop(size_bytes: int, work: Callable[..., ReturnT], *args: Any) -> ReturnT:

@@ -13,7 +13,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(layer.split())
     for layer in (
         "errors money ids clock atomic_file process confinement child child_loop content_thread garbage"
-        " loop_turns owner_threads patterns",
+        " owner_threads patterns",
         "ports",
         "log",
         "plugins",

@@ -14,8 +14,6 @@ from artelier.chat import Session
 from artelier.chat.foreign_files import exported_lines
 from artelier.chat.queries import tree
 from artelier.chat.session.chat_reader import CHARS_AT_ONCE, TURNS_AT_ONCE
-from artelier.content_thread import content_owner
-from artelier.loop_turns import loop_turn
 from artelier.server.live_hub import PAGE_BYTES
 from tests.server.house import House, house
 
@@ -175,20 +173,3 @@ async def _climbed(made: House, chat: str) -> None:
 
 
 test_others_have_a_turn_on_the_way_to_a_page_far_back = chat_test(_climbed, turns=100, chars=20)
-
-
-def test_long_reads_of_one_user_are_done_one_piece_at_a_time() -> None:
-    order = list[str]()
-
-    async def read(owner: str) -> None:
-        content_owner.set(owner)
-        for _ in range(3):
-            async with loop_turn():
-                order.append(owner)
-
-    async def main() -> None:
-        await asyncio.gather(*(asyncio.create_task(read("a")) for _ in range(20)), read("b"))
-        assert [place for place, owner in enumerate(order) if owner == "b"][-1] < 8, "b waits for one of a's"
-        assert len(order) == 63
-
-    asyncio.run(main())

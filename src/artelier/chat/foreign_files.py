@@ -34,7 +34,14 @@ from artelier.operations.lore import chat_log
 from artelier.operations.lore.character_cards import SIGNATURE, write_card, write_png
 from artelier.operations.lore.character_import import SHOWN, cast_character, cast_persona, keep_lorebook, slug
 from artelier.operations.lore.presets import read_preset, write_preset
-from artelier.operations.lore.schemas import Character, Persona, read_form, read_stored_book, register_writing
+from artelier.operations.lore.schemas import (
+    Character,
+    Lorebook,
+    Persona,
+    read_form,
+    read_stored_book,
+    register_writing,
+)
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import write_lorebook
 
@@ -607,8 +614,11 @@ async def _export_character(session: ChatReader, name: str) -> ExportedFile:
     book = None
     if form.lorebook is not None:
         book = await read_stored_book((await _artifact(session, form.lorebook)).content)
-    card = await asyncio.to_thread(write_card, edited, lorebook=book)
-    return await asyncio.to_thread(_written, stem, card, original)
+    return await run_in_content_thread(artifact.size_bytes, _write_card, stem, edited, book, original)
+
+
+def _write_card(stem: str, edited: Character, book: Lorebook | None, original: bytes | None) -> ExportedFile:
+    return _written(stem, write_card(edited, lorebook=book), original)
 
 
 def _written(stem: str, card: bytes, original: bytes | None) -> ExportedFile:
@@ -640,7 +650,8 @@ async def _export_lorebook(session: ChatReader, ref: str) -> ExportedFile:
     stem = slug(ref.partition("@")[0].rpartition("/")[2])
     if (original := await _original(session, artifact)) is not None:
         return ExportedFile(name=f"{stem}.json", content=original, is_original=True)
-    content = await asyncio.to_thread(write_lorebook, await read_stored_book(artifact.content))
+    book = await read_stored_book(artifact.content)
+    content = await run_in_content_thread(artifact.size_bytes, write_lorebook, book)
     return ExportedFile(name=f"{stem}.json", content=content, is_original=False)
 
 

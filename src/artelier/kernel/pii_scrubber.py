@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
@@ -164,7 +165,7 @@ class Personal:
             if not is_small(value, bytes_max=LARGE_BYTES):
                 # Whoever keeps what cannot be encoded says what is wrong with it.
                 with suppress(*UNENCODABLE), self._at_work():
-                    await self._scrubber.prepare(await asyncio.to_thread(canonical, value))
+                    await self._scrubber.prepare(await run_in_content_thread(LARGE_BYTES, canonical, value))
 
     @contextmanager
     def keep_found(self) -> Generator[None]:
@@ -385,7 +386,8 @@ class Personal:
         """Note what some stored content has shown."""
         if len(content) > LARGE_BYTES:
             with self._at_work():
-                await self._receive_many([await asyncio.to_thread(content.decode, errors="replace")])
+                decode = partial(content.decode, errors="replace")
+                await self._receive_many([await run_in_content_thread(len(content), decode)])
         elif b"<" in content:
             self.receive(placeholders_in(content.decode(errors="replace")))
 

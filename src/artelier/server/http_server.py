@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from artelier.errors import InvalidConfig
 from artelier.garbage import give_large_back, leave_out, look_again
 from artelier.owner_threads import OwnerThreads
+from artelier.server.loop_shares import LoopShares
 from artelier.server.security.connection_limits import (
     HEADERS_S,
     UNREAD_S,
@@ -127,6 +128,7 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(AcceptErrors(loop))
         loop.set_default_executor(make_executor())
+        loop.set_task_factory(LoopShares(loop))
         self._thread_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(self._thread_switch_s, THREAD_SWITCH_S))
         await super().startup(sockets)

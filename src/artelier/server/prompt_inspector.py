@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from artelier.app import TenantKernel
 from artelier.artifacts.content import line_diff
-from artelier.content_thread import read_beside_loop
+from artelier.content_thread import read_beside_loop, run_in_content_thread
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
@@ -153,11 +153,11 @@ async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> runs.Promp
     """Return how two prompts differ; `a` is the earlier. Errors: `NotFound`, `CorruptStore`."""
     from artelier.server.wire import runs
 
-    renderer, _ = await _open(desk, run_id, a, b)
+    renderer, size_bytes = await _open(desk, run_id, a, b)
     one, two = await renderer.manifest(a), await renderer.manifest(b)
     prefix = shared_prefix(one, two)
     old, new = await renderer.render(a), await renderer.render(b)
-    text = await asyncio.to_thread(changes, old, new, names=(a, b))
+    text = await run_in_content_thread(size_bytes, partial(changes, old, new, names=(a, b)))
     return runs.PromptDiff(
         a=a,
         b=b,

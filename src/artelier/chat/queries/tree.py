@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,6 @@ from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text,
 from artelier.chat.rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
-from artelier.loop_turns import loop_turn
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
 
@@ -80,11 +80,11 @@ STEPS_MAX = 500
 async def _line(store: Store, chat: int, head: int, *, most: int) -> AsyncGenerator[list[tuple[int, int]]]:
     """Yield the nodes on the way up from a head and itself, each with its parent, some at a time."""
     while head and most > 0:
-        async with loop_turn():
-            steps = min(most, STEPS_MAX)
-            found = await store.query(
-                f"{_UP}SELECT node, parent FROM up ORDER BY depth", (chat, head, chat, steps)
-            )
+        steps = min(most, STEPS_MAX)
+        found = await store.query(
+            f"{_UP}SELECT node, parent FROM up ORDER BY depth", (chat, head, chat, steps)
+        )
+        await asyncio.sleep(0)
         if not found:
             return  # the chat was deleted meanwhile
         yield [(node, parent) for node, parent in found]

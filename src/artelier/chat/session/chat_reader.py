@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel.queries.content import RunAttachments, blob_json
 from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store, blob_name, decode_stored, stored_blob
-from artelier.loop_turns import loop_turn
 from artelier.operations.events import ReplyPart
 from artelier.ports.media import Medium
 from artelier.tokens import estimate_tokens
@@ -359,8 +359,8 @@ class ChatReader:
         chat, branch = await self.row(), await self.branch_row()
         found = await tree.path(self.store, chat.id, branch.head, before=before, limit=limit + 1)
         newest = reversed(found[-limit:])
-        async with loop_turn():
-            turns = (await read_turns(self.store, chat, newest, chars_max=chars_max))[::-1]
+        await asyncio.sleep(0)  # to read many words is long: others have their turn before
+        turns = (await read_turns(self.store, chat, newest, chars_max=chars_max))[::-1]
         return TurnPage(turns=turns, before=turns[0].number if len(turns) < len(found) else None)
 
     async def each_turn(self, *, is_newest_first: bool = False) -> AsyncGenerator[list[Turn]]:
@@ -372,9 +372,9 @@ class ChatReader:
         for start in range(0, len(nodes), TURNS_AT_ONCE):
             found = await tree.turns_of(self.store, chat.id, nodes[start : start + TURNS_AT_ONCE])
             while found:
-                async with loop_turn():
-                    turns = await read_turns(self.store, chat, found, chars_max=CHARS_AT_ONCE)
+                turns = await read_turns(self.store, chat, found, chars_max=CHARS_AT_ONCE)
                 yield turns
+                await asyncio.sleep(0)
                 found = found[len(turns) :]
 
     async def turn(self, number: int | None = None) -> Turn:

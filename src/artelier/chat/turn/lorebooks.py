@@ -6,9 +6,9 @@ that is: so another variant, a branch and a chat that was rewound have the lore 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, cast
 
@@ -17,6 +17,7 @@ import msgspec
 from artelier.chat.queries.chats import chat_row
 from artelier.chat.queries.tree import runs_above
 from artelier.chat.turn.turn_config import TurnJob
+from artelier.content_thread import run_in_content_thread
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound, RunEnded
@@ -124,6 +125,10 @@ _Found = tuple[int, str, LoreActivation]
 """Number and id of a book, and what it brings."""
 
 
+def _find(book: Lorebook, *, user: str, char: str, **more: Any) -> LoreActivation:
+    return activate(with_names(book, user=user, char=char), **more)
+
+
 async def _activate(
     run: Run,
     job: TurnJob,
@@ -142,21 +147,24 @@ async def _activate(
     for number, ref in enumerate(refs):
         try:
             book, read = await read_book(desk, ref, by=job.principal or "operator")
-            book = await asyncio.to_thread(with_names, book, user=user, char=char)
+            id_ = read.rpartition("@")[0]
+            find = partial(
+                _find,
+                book,
+                messages=texts,
+                user=user,
+                char=char,
+                turn=max(1, turn),
+                state=before.get(id_),
+                seed=_seed(run.id, id_),
+                scene=scene,
+            )
+            size_chars = sum(len(entry.content) for entry in book.entries)
+            active = await run_in_content_thread(size_chars, find)
         except (NotFound, AccessDenied, InvalidRequest) as error:
             books.append(ev.LoreBook(ref=ref[:200], missing=error.code))
             continue
         books.append(ev.LoreBook(ref=read))
-        id_ = read.rpartition("@")[0]
-        active = await asyncio.to_thread(
-            activate,
-            book,
-            texts,
-            turn=max(1, turn),
-            state=before.get(id_),
-            seed=_seed(run.id, id_),
-            scene=scene,
-        )
         found.append((number, id_, active))
     return books, found
 

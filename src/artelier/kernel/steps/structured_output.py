@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest, OutputInvalid
 from artelier.kernel.steps.json_schema import TooMuchAtOnce, check_json, check_schema
 from artelier.ports.model import ModelReply
 
 QUICK_CHARS_MAX = 64 * 1024
 """Of a reply that an event loop reads by itself: some milliseconds."""
-
-THREADS_MAX = 4
-"""Replies that are judged beside the event loop at once; more wait, each for a bounded time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +36,7 @@ async def fit_reply(reply: ModelReply, output: object, *, is_recorded: bool = Fa
     if output is None or len(reply.text) <= QUICK_CHARS_MAX:
         with suppress(TooMuchAtOnce):
             return judge(quick=True)
-    context = copy_context()
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_threads(), lambda: context.run(judge, quick=False))
+    return await run_in_content_thread(len(reply.text), partial(judge, quick=False))
 
 
 def fitted_at_once(reply: ModelReply, output: object) -> Fitted:
@@ -60,12 +53,6 @@ def _fit_now(reply: ModelReply, output: object, *, is_recorded: bool, quick: boo
         return Fitted(value_of(reply, output, is_recorded=is_recorded, quick=quick))
     except OutputInvalid as error:
         return Fitted(misfit=error)
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    """Threads of their own: all others of the event loop stay free for what is not judged."""
-    return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="artelier-output")
 
 
 def schema_of(output: object, *, is_recorded: bool = False) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ import msgspec
 
 from artelier.artifacts.content import is_small
 from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, keep_medium
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import (
     ArtelierError,
     Exhausted,
@@ -236,7 +237,7 @@ def _media_of(value: object, refs: Sequence[str]) -> tuple[Medium, ...]:
 async def _aside(core: RunCore, work: Callable[[T], U], value: T) -> U:
     """Do some work on a large result in a thread; the run is at work meanwhile."""
     with core.calls.flight(harmless=True):
-        return await asyncio.to_thread(work, value)
+        return await run_in_content_thread(ASIDE_BYTES, work, value)
 
 
 async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -23,7 +24,6 @@ from artelier.kernel import run_row
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
-from artelier.loop_turns import loop_turn
 from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact, Fold, LazyText
 from artelier.server.agui.interrupts import open_interrupts, status_interrupt
 from artelier.server.agui.run_input import Wishes
@@ -118,11 +118,11 @@ class Following:
 
     async def _fold_silently(self, upto: int, *, after: int) -> None:
         while after < upto:
-            async with loop_turn():  # a long past leaves others their turn, in however many streams
-                page = await self._desk.services.store.read_all(after=after, limit=PAGE, tenant=self._desk.id)
-                for event in page:
-                    if event.position <= upto and self._wants.holds(event):
-                        self._fold.take(_fact(event))
+            page = await self._desk.services.store.read_all(after=after, limit=PAGE, tenant=self._desk.id)
+            for event in page:
+                if event.position <= upto and self._wants.holds(event):
+                    self._fold.take(_fact(event))
+            await asyncio.sleep(0)  # a long past leaves others their turn
             if len(page) < PAGE:
                 return
             after = page[-1].position

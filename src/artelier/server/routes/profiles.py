@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import accumulate
 
+from fastapi import Request
+
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import Erased, NotFound
 from artelier.operations.profile.operation_profile import (
     InvalidProfile,
@@ -46,16 +48,18 @@ async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 10
 
 
 @router.post("/validate", operation_id="profiles_validate")
-async def validate(desk: Desk, body: wire.ProfileBody) -> wire.Validated:
+async def validate(request: Request, desk: Desk, body: wire.ProfileBody) -> wire.Validated:
     """All mistakes of a profile with their places; nothing is stored."""
-    errors = await asyncio.to_thread(mistakes_in, body.profile)
+    size_bytes = len(await request.body())
+    errors = await run_in_content_thread(size_bytes, mistakes_in, body.profile)
     return wire.Validated.model_validate({"valid": not errors, "errors": errors})
 
 
 @router.post("", status_code=201, operation_id="profiles_save")
-async def save(desk: Desk, actor: Actor, body: wire.ProfileBody) -> wire.ProfileSaved:
+async def save(request: Request, desk: Desk, actor: Actor, body: wire.ProfileBody) -> wire.ProfileSaved:
     """Store a profile under its `profile_id`, if nothing is wrong with it; unchanged it gets no version."""
-    profile = await asyncio.to_thread(parse_profile, body.profile)
+    size_bytes = len(await request.body())
+    profile = await run_in_content_thread(size_bytes, parse_profile, body.profile)
     ref = await save_content(artifacts_of(desk, actor), profile.profile_id, KIND, profile.data())
     return wire.ProfileSaved(ref=ref, profile_id=profile.profile_id)
 

@@ -5,7 +5,6 @@ They are held in memory until the store has them: no file is written, whatever a
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -23,6 +22,7 @@ from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, Content, LeftOut, Media, check_json, encode_content
 from artelier.artifacts.json_items import count_items
+from artelier.content_thread import read_beside_loop
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk, artifacts_of
@@ -39,8 +39,6 @@ FIELDS_MAX = 4
 NAME_CHARS_MAX = 80
 """Of the last piece of the artifact's id."""
 KINDS = ("document", "dataset")
-ASIDE_BYTES = 64 * 1024
-"""Files above this size are read in a thread."""
 JSON_BYTES_MAX = 4 * 1024 * 1024
 JSON_ITEMS_MAX = 100_000
 """Of a file that is stored as JSON data."""
@@ -173,11 +171,12 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     artifacts = artifacts_of(desk, actor)
     if subject:
         artifacts = artifacts.about(subject)
-    digest = await _aside(file, lambda: sha256(file.content).hexdigest()[:8])
+    size_bytes = len(file.content)
+    digest = await read_beside_loop(size_bytes, lambda: sha256(file.content).hexdigest()[:8])
     name = upload_name(desk, file, digest)
     chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
     disarm = disarmer(desk)
-    content, media, stored = await _aside(file, lambda: _read(disarm, file, name))
+    content, media, stored = await read_beside_loop(size_bytes, lambda: _read(disarm, file, name))
     kept = await scrub_content(desk, stored)
     found = False
     artifact = None
@@ -205,16 +204,11 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
             "version": artifact.version,
             "kind": artifact.kind,
             "media": media,
-            "size_bytes": len(file.content),
+            "size_bytes": size_bytes,
             "name": name,
             "is_new": not found,
         }
     )
-
-
-async def _aside(file: File, work: Callable[[], T]) -> T:
-    """Do some work on a file, in a thread if it is large: nobody else may wait for it."""
-    return work() if len(file.content) <= ASIDE_BYTES else await asyncio.to_thread(work)
 
 
 def _read(disarm: Callable[[Any], Any], file: File, name: str) -> tuple[Content, Media, bytes]:

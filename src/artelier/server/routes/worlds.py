@@ -12,6 +12,7 @@ import msgspec
 from fastapi import Query, Request
 from fastapi.responses import FileResponse
 
+from artelier.content_thread import run_in_content_thread
 from artelier.errors import Conflict, InvalidRequest, RunSuspended
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of, long_reads_of
@@ -119,7 +120,8 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.Wor
 @router.post("", status_code=201, operation_id="worlds_create")
 async def create(request: Request, desk: Desk, actor: Actor, body: wire.WorldNew) -> wire.WorldShown:
     """Make a world: all that it begins with, or nothing."""
-    entry = await asyncio.to_thread(lambda: read_world(_spec(body)))
+    size_bytes = len(await request.body())
+    entry = await run_in_content_thread(size_bytes, lambda: read_world(_spec(body)))
     await found(
         desk, body.id, entry, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX
     )
