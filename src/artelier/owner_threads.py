@@ -55,9 +55,18 @@ class OwnerThreads(ThreadPoolExecutor):
     It is an executor of the standard library, so an event loop takes it as its default one.
     """
 
-    def __init__(self, threads: int, *, name: str, owner_max: int | None = None, kept: int = 0) -> None:
-        """`owner_max`: how many threads one owner has at once; `kept`: how many are not for users."""
-        super().__init__(threads, thread_name_prefix=name)
+    def __init__(
+        self,
+        threads: int,
+        *,
+        name: str,
+        owner_max: int | None = None,
+        kept: int = 0,
+        initializer: Callable[[], None] | None = None,
+    ) -> None:
+        """`owner_max`: how many threads one owner has at once; `kept`: how many are not for users;
+        `initializer` is called first in each thread."""
+        super().__init__(threads, thread_name_prefix=name, initializer=initializer)
         self._turns = threading.Lock()
         self._numbers = itertools.count()
         self._lanes: dict[str, _Lane] = {}

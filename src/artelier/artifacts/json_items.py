@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from artelier.content_thread import give_way
+
 ITEMS_MAX = 50_000
 """Elements, fields and brackets of one body (a guess: a tenth of what a megabyte can hold). A text counts as
 one item, however long it is, and a number that is slow to read as `SLOW_ITEMS` more."""
@@ -19,7 +21,7 @@ SLOW_ITEMS = 25
 """For each exponent of three digits and each 32 digits of a number (measured: up to 10 us, while 25 items
 take 2): `5e-324` is such a number, and one of 774 digits is 24 of them."""
 
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 16
 """Of large JSON that are looked at before other threads have a turn."""
 
 _SIGNS = bytes(
@@ -48,6 +50,7 @@ def pieces(data: bytes, overlap: int = 0) -> Iterator[bytes]:
     """Yield data in pieces of `PIECE_BYTES`, each with so many bytes of the one before."""
     for begin in range(0, len(data), PIECE_BYTES):
         yield data[max(begin - overlap, 0) : begin + PIECE_BYTES]
+        give_way()
 
 
 def _items_in(text: bytes) -> int:

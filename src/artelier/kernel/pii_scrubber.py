@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import msgspec
 
 from artelier.artifacts.content import is_small
-from artelier.content_thread import run_in_content_thread
+from artelier.content_thread import give_way, run_in_content_thread
 from artelier.errors import InvalidRequest
 from artelier.kernel.export.writer import KINDS
 from artelier.kernel.prompt.manifest import (
@@ -67,6 +67,7 @@ def _may_hold_lookalikes(content: bytes) -> bool:
         if _MAYBE.search(content, at, end):
             return True
         at = end
+        give_way()
     return False
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from artelier.content_thread import give_way
 from artelier.errors import Erased, InvalidConfig, Locked
 from artelier.log.blobs import DataKey, Sealer, Secret, hmac_sha256
 from artelier.log.queries import sealed_value, stored_placeholders, vault_rows
@@ -152,6 +153,7 @@ def _pieces(text: str) -> Iterator[str]:
             break
         yield text[at:end]
         at = end
+        give_way()
     yield text[at:] if at else text
 
 

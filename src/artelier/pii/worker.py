@@ -6,6 +6,7 @@ It is given texts and names of detectors, and answers with places. It holds no k
 from __future__ import annotations
 
 import json
+import os
 import time
 from functools import lru_cache
 from typing import Any
@@ -22,11 +23,15 @@ from artelier.ports.pii import Detector
 MEMORY_BYTES_MAX = 768 * MIB
 """Address space: the libraries, and some hundred times a window of text."""
 
+NICENESS = 10
+"""A search takes a second or more, and leaves the processor to a server that has something to do."""
+
 
 def main() -> None:
     def answer(message: dict[str, Any]) -> tuple[bytes, bool]:
         return json.dumps(msgspec.to_builtins(_answer(message))).encode(), True
 
+    os.nice(NICENESS)
     serve(answer, memory_bytes_max=MEMORY_BYTES_MAX)
 
 

@@ -40,7 +40,7 @@ QUEUE = 2048
 """Connections that may wait to be accepted."""
 ACCEPTED_AT_ONCE = 32
 """The event loop accepts so many before one of them is looked at, and tries so often where all fail."""
-THREAD_SWITCH_S = 0.0005
+THREAD_SWITCH_S = 0.0001
 """How long a thread that computes keeps the interpreter while the event loop waits for it. The loop gives
 the interpreter up at every row that it reads and every packet that it sends: at Python's 5 ms, a request
 beside one large document took 200 ms."""
