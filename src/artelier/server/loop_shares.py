@@ -91,28 +91,29 @@ class LoopShares:
 class _InShares(Coroutine[Any, Any, ReturnT]):
     """A coroutine whose steps keep to the share of whoever they are for at that moment."""
 
-    __slots__ = ("_coro", "_shares", "_turn")
+    __slots__ = ("_coro", "_shares", "_waits_as")
 
     def __init__(self, coro: Coroutine[Any, Any, ReturnT], shares: LoopShares) -> None:
         self._coro = coro
         self._shares = shares
-        self._turn: asyncio.Future[None] | None = None
+        self._waits_as = ""
+        """Whose turn it waits for, or was woken for."""
 
     def send(self, value: Any) -> Any:
-        owner = content_owner.get()
+        owner = self._waits_as or content_owner.get()
         if not owner:
             return self._coro.send(value)
-        if self._turn is None and (turn := self._shares.turn_of(owner)) is not None:
-            self._turn = turn
+        if not self._waits_as and (turn := self._shares.turn_of(owner)) is not None:
+            self._waits_as = owner
             return next(turn.__await__())  # as `await turn` does
         return self._step(owner, self._coro.send, value)
 
     def throw(self, *error: Any) -> Any:
         # A task that is cancelled waits no longer. It may have been woken for a turn, which passes on.
-        return self._step(content_owner.get(), self._coro.throw, *error)
+        return self._step(self._waits_as or content_owner.get(), self._coro.throw, *error)
 
     def _step(self, owner: str, go: Callable[..., Any], *args: Any) -> Any:
-        self._turn = None
+        self._waits_as = ""
         began_s = perf_counter()
         try:
             return go(*args)
