@@ -12,8 +12,7 @@ from tests.repository.sources import ROOT, Import, Source, imports, sources
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(layer.split())
     for layer in (
-        "errors money ids clock atomic_file process confinement child child_loop content_thread garbage"
-        " owner_threads patterns",
+        "errors money ids clock atomic_file process confinement child child_loop threads garbage patterns",
         "ports",
         "log",
         "plugins",

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import InvalidRequest
-from artelier.owner_threads import content_owner
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import MontySandbox, SandboxError
+from artelier.threads import content_owner
 from tests.processes import children
 
 

@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from artelier import Kernel
 from artelier.artifacts import json_items
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX, PIECE_BYTES, SLOW_ITEMS
-from artelier.content_thread import run_in_content_thread
 from artelier.kernel import Policy
-from artelier.owner_threads import content_owner
 from artelier.pii.scrubber_registry import END_CHARS, MARGIN_CHARS, redact_output, watch
 from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import DetectedValue
@@ -28,6 +26,7 @@ from artelier.server.routes.uploads import JSON_ITEMS_MAX
 from artelier.server.security import connection_limits
 from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.testing import ScriptedModel
+from artelier.threads import content_owner, run_in_content_thread
 from tests.server.house import House, house
 from tests.server.test_personal import KEY
 

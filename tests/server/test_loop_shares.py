@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from artelier.owner_threads import content_owner
 from artelier.server.loop_shares import SHARE_S, LoopShares
+from artelier.threads import content_owner
 
 Order = list[str]
 

@@ -17,7 +17,7 @@ from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantScopes
 from artelier.log import run_stream
 from artelier.log.queries import held_leases
-from artelier.owner_threads import content_owner
+from artelier.threads import content_owner
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""

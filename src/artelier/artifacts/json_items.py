@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artelier.content_thread import give_way
+from artelier.threads import give_way
 
 ITEMS_MAX = 50_000
 """Elements, fields and brackets of one body (a guess: a tenth of what a megabyte can hold). A text counts as

@@ -44,7 +44,6 @@ from artelier.artifacts.queries import (
 from artelier.artifacts.ref import Ref, safe_repr
 from artelier.artifacts.working_state import Stage, StoreStage
 from artelier.clock import Clock
-from artelier.content_thread import read_beside_loop
 from artelier.errors import (
     Conflict,
     CorruptStore,
@@ -56,6 +55,7 @@ from artelier.errors import (
 )
 from artelier.ids import MAIN_SPACE
 from artelier.log import Batch, DataKey, Draft, EventData, Store, StreamAppend, blob_name
+from artelier.threads import read_beside_loop
 
 ATTEMPTS_MAX = 100
 """How often something is decided anew because somebody else was faster (50 writers at once need 50)."""

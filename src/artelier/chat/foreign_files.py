@@ -27,7 +27,6 @@ from artelier.artifacts import Artifact
 from artelier.chat.rows import VARIANTS_MAX
 from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, StoredChatSettings, checked_text
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidArtifact, InvalidImport, InvalidRequest, NotFound
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.operations.lore import chat_log
@@ -44,6 +43,7 @@ from artelier.operations.lore.schemas import (
 )
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import write_lorebook
+from artelier.threads import run_in_content_thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

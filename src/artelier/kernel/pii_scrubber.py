@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import msgspec
 
 from artelier.artifacts.content import is_small
-from artelier.content_thread import give_way, run_in_content_thread
 from artelier.errors import InvalidRequest
 from artelier.kernel.export.writer import KINDS
 from artelier.kernel.prompt.manifest import (
@@ -34,6 +33,7 @@ from artelier.kernel.tenants.events import PatternsChanged, PersonalReceived, St
 from artelier.log.blobs import LARGE_BYTES
 from artelier.pii.vault import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
+from artelier.threads import give_way, run_in_content_thread
 
 if TYPE_CHECKING:
     from artelier.kernel.run.pending_steps import CallsInFlight

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from artelier.content_thread import read_beside_loop
 from artelier.errors import InvalidRequest
 from artelier.models.params import dropped_of
 from artelier.ports.model import sending
+from artelier.threads import read_beside_loop
 
 # The HTTP body of a large call: its SDK is given stand-ins for media and long texts. It would make base64 of
 # media and JSON of texts while nobody else has a turn; here both are made piece by piece.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from artelier.content_thread import read_beside_loop
 from artelier.models.params import settings_of, timeout_s_of
 from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, groq, openai_chat
 from artelier.ports.media import LoadMedia, MediaRules, media_in
 from artelier.ports.model import FREE, Delta, ModelPort, ModelReply, ModelRequest, Price, sending
+from artelier.threads import read_beside_loop
 from artelier.tokens.estimate import media_rules
 from artelier.tokens.model_info import split_name
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
 from artelier.log.contract import is_made
@@ -36,6 +35,7 @@ from artelier.pii.vault import (
     restore_values,
 )
 from artelier.ports.pii import Detector
+from artelier.threads import run_in_content_thread
 
 MEMO_MAX = 4_096
 MEMO_CHARS = 64 * 1024

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.content_thread import give_way
 from artelier.errors import Erased, InvalidConfig, Locked
 from artelier.log.blobs import DataKey, Sealer, Secret, hmac_sha256
 from artelier.log.queries import sealed_value, stored_placeholders, vault_rows
+from artelier.threads import give_way
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

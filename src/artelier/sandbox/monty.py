@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from artelier.confinement import plan_of, program_launcher
 from artelier.errors import InvalidRequest, Refused
-from artelier.owner_threads import OwnerThreads
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX, costly
 from artelier.sandbox.protocol import (
@@ -35,6 +34,7 @@ from artelier.sandbox.protocol import (
     start,
 )
 from artelier.sandbox.values_codec import NotData, data
+from artelier.threads import OwnerThreads
 
 if TYPE_CHECKING:
     import pydantic_monty
@@ -73,7 +73,7 @@ class MontySandbox:
         limits: SandboxLimits | None = None,
         binary_path: Path | None = None,
     ) -> None:
-        """Shapes: `workers` is how many one owner of work (`owner_threads.py`) has at once; others have one
+        """Shapes: `workers` is how many one owner of work (`threads.py`) has at once; others have one
         more. `wait_s` bounds the wait for a free worker; a worker is replaced after `uses_max` turns;
         `limits` hold where a run names none. Nothing is started before the first run.
         """

@@ -23,7 +23,6 @@ from artelier.artifacts import Artifacts, Space
 from artelier.artifacts.media.inspection import check_attachment_sizes
 from artelier.artifacts.ref import REF_CHARS_MAX
 from artelier.artifacts.space_session import TakeRoom
-from artelier.content_thread import read_beside_loop
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import run_row
@@ -37,6 +36,7 @@ from artelier.server.security.held_bodies import hold_content, reserve_content
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
 from artelier.server.wire.base import AttachmentAsk
+from artelier.threads import read_beside_loop
 
 RELIEVING = frozenset(
     (

@@ -21,7 +21,6 @@ from fastapi import FastAPI
 
 from artelier.errors import InvalidConfig
 from artelier.garbage import give_large_back, leave_out, look_again
-from artelier.owner_threads import OwnerThreads
 from artelier.server.loop_shares import LoopShares
 from artelier.server.security.connection_limits import (
     HEADERS_S,
@@ -33,6 +32,7 @@ from artelier.server.security.connection_limits import (
     raise_file_limit,
 )
 from artelier.server.settings import ServerSettings
+from artelier.threads import OwnerThreads
 
 ENDING_S = 10
 """How long requests at hand may take when the server ends."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, TypeVar
 
-from artelier.owner_threads import content_owner
+from artelier.threads import content_owner
 
 ReturnT = TypeVar("ReturnT")
 

@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from artelier.app import TenantKernel
-from artelier.content_thread import read_beside_loop
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
 from artelier.server.live_hub import EventStream
@@ -25,6 +24,7 @@ from artelier.server.read_request import ReadRequest
 from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.security.identity import Identity
+from artelier.threads import read_beside_loop
 
 AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "runs_media", "agents_next_prompt"))
 """Operations that show what a model was, or would be, sent: nobody sees more there than it did."""

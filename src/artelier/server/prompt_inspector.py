@@ -11,7 +11,6 @@ import msgspec
 
 from artelier.app import TenantKernel
 from artelier.artifacts.content import line_diff
-from artelier.content_thread import read_beside_loop, run_in_content_thread
 from artelier.errors import Conflict, NotFound
 from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
@@ -22,6 +21,7 @@ from artelier.missions.task.preview import PromptPreview, check_agent, preview_o
 from artelier.ports.media import Medium, media_in, media_line
 from artelier.ports.model import ModelRequest, reasoning_text
 from artelier.server.security.held_bodies import hold_content, reserve_content
+from artelier.threads import read_beside_loop, run_in_content_thread
 
 if TYPE_CHECKING:
     from artelier.server.wire import agents, runs

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from artelier.content_thread import read_beside_loop
+from artelier.threads import read_beside_loop
 
 
 class ReadRequest(Request):

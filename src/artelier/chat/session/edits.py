@@ -19,7 +19,6 @@ from artelier.chat.rows import Node, check_nobody_writes
 from artelier.chat.session import settings as cs
 from artelier.chat.session.chat_reader import ChatReader, Turn
 from artelier.chat.turn.turn_events import session_stream
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.erasure import erase_parts
 from artelier.log import (
@@ -36,6 +35,7 @@ from artelier.log import (
 )
 from artelier.operations import events as ev
 from artelier.pii.vault import escape_json
+from artelier.threads import run_in_content_thread
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import msgspec
 from artelier.chat.queries.chats import chat_row
 from artelier.chat.queries.tree import runs_above
 from artelier.chat.turn.turn_config import TurnJob
-from artelier.content_thread import run_in_content_thread
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound, RunEnded
@@ -32,6 +31,7 @@ from artelier.operations.graph.artifact_inclusion import Places
 from artelier.operations.lore.activation import Active, LoreActivation, activate, with_names
 from artelier.operations.lore.entry_rules import LoreScene
 from artelier.operations.lore.schemas import Lorebook, ScannedText, read_stored_book
+from artelier.threads import run_in_content_thread
 
 ENTRIES_MAX = 256
 """In one prompt, and of those left out that are named; each has a line in the manifest."""

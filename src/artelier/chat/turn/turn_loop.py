@@ -34,7 +34,6 @@ from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, 
 from artelier.chat.turn.turn_config import IMPERSONATE, FailedTurn, TurnEnd, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
-from artelier.content_thread import read_beside_loop
 from artelier.context import assemble
 from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
@@ -71,6 +70,7 @@ from artelier.operations.profile.definition import AFTER, BEFORE
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.media import stored_media
 from artelier.ports.model import ChatMessage
+from artelier.threads import read_beside_loop
 from artelier.tokens import estimate_tokens
 
 CONVERSATION = "chat"

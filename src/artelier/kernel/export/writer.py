@@ -18,7 +18,6 @@ import msgspec
 from artelier.artifacts import GROUPING, check_principal
 from artelier.artifacts import MOVING as ARTIFACT_EVENTS
 from artelier.artifacts.queries import streams_written
-from artelier.content_thread import read_beside_loop
 from artelier.errors import CorruptStore, Erased, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id, check_run_id
 from artelier.kernel import events as ev
@@ -34,6 +33,7 @@ from artelier.log.blobs import ContentErased, blob_refs, name_blob
 from artelier.log.event import event_hash, names_messages
 from artelier.log.queries import causes_of, content_key, events_at, has_blob, part_keys_in, position_of
 from artelier.ports.media import ATTACH, media_refs
+from artelier.threads import read_beside_loop
 
 _ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)
 

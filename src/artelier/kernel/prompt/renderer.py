@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from artelier.content_thread import read_beside_loop
 from artelier.errors import CorruptStore, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
@@ -65,6 +64,7 @@ from artelier.kernel.run.services import Services
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
 from artelier.log.blobs import DataKey, blob_name
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Role, ToolSchema, messages_from
+from artelier.threads import read_beside_loop
 from artelier.tokens import estimate_tokens
 
 _ROLES: dict[str, Role] = {"m": "user", "r": "assistant"}

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest, OutputInvalid
 from artelier.kernel.steps.json_schema import TooMuchAtOnce, check_json, check_schema
 from artelier.ports.model import ModelReply
+from artelier.threads import run_in_content_thread
 
 QUICK_CHARS_MAX = 64 * 1024
 """Of a reply that an event loop reads by itself: some milliseconds."""

@@ -17,7 +17,6 @@ import msgspec
 
 from artelier.artifacts.content import is_small
 from artelier.artifacts.media.inspection import MediaFacts, ResultWithMedia, keep_medium
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import (
     ArtelierError,
     Exhausted,
@@ -46,6 +45,7 @@ from artelier.ports.memory import paid_by
 from artelier.ports.model import Part
 from artelier.ports.telemetry import Telemetry, ToolFacts, ToolSpan
 from artelier.ports.tool import PersonAnswer, ToolContext, ToolPort
+from artelier.threads import run_in_content_thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

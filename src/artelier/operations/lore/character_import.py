@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artelier.artifacts import Artifacts
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.character_cards import FILE_BYTES_MAX as CARD_BYTES_MAX
 from artelier.operations.lore.character_cards import SIGNATURE, Card, depth_prompt, read_card
@@ -35,6 +34,7 @@ from artelier.operations.lore.untrusted_files import Source, read_json, source_b
 from artelier.operations.lore.world_info import FILE_BYTES_MAX as BOOK_BYTES_MAX
 from artelier.operations.lore.world_info import read_world_info
 from artelier.operations.profile.store import save_content
+from artelier.threads import run_in_content_thread
 
 if TYPE_CHECKING:
     from artelier.kernel.tenants.registry import TenantScope

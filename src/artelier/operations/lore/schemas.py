@@ -17,8 +17,8 @@ from msgspec import Meta
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media, check_json
 from artelier.artifacts.ref import Ref, safe_repr
-from artelier.content_thread import read_beside_loop
 from artelier.errors import InvalidArtifact, InvalidRequest
+from artelier.threads import read_beside_loop
 
 TEXT_CHARS_MAX = 200_000
 """Of one text (guess: several times the longest description seen in public cards)."""

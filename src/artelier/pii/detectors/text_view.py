@@ -344,8 +344,8 @@ _NAMED = {
 }
 _PLAIN = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _DATA = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_=-]{1000,}")
-"""A picture or a file in some encoding: no words, and long enough to look like anything somewhere. It is looked
-for where a word begins: to look at each character of long words takes a hundred times as long."""
+"""A picture or a file in some encoding: no words, and long enough to look like anything somewhere. Looked for
+where a word begins: at each character of long words it takes a hundred times as long."""
 
 
 class ValuePlace(NamedTuple):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from artelier.content_thread import read_beside_loop
 from artelier.errors import ArtelierError, Flow, NotFound
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Core, Desk, Live, Setup
 from artelier.server.live_hub import EventStream, beating
 from artelier.server.routes import resource
+from artelier.threads import read_beside_loop
 
 if TYPE_CHECKING:
     from a2a import types as a2a

@@ -27,7 +27,6 @@ from artelier.app import Kernel, TenantKernel
 from artelier.artifacts.media.inspection import check_attachments
 from artelier.chat.session.agent_conversation import AgentEvent
 from artelier.chat.session.settings import said_text
-from artelier.content_thread import read_beside_loop
 from artelier.errors import ArtelierError, Conflict, InvalidRequest
 from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json
@@ -54,6 +53,7 @@ from artelier.server.a2a.tasks import (
     text_of,
 )
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, Key
+from artelier.threads import read_beside_loop
 
 CONTEXT_CHARS_MAX = 100
 PARTS_MAX = 100

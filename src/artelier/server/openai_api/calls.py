@@ -21,7 +21,6 @@ import msgspec
 
 from artelier.app import Kernel, TenantKernel, read_stream
 from artelier.artifacts.media.inspection import KeptMedium, decode_base64, inspect_medium, keep_medium
-from artelier.content_thread import read_beside_loop, run_in_content_thread
 from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
 from artelier.ids import OPERATOR, check_run_id
 from artelier.kernel import ModelResult
@@ -31,6 +30,7 @@ from artelier.log.blobs import prepared_blob
 from artelier.ports.model import ChatMessage, ModelReply, Part
 from artelier.server.openai_api.replies import ProgramAnswer, answer_of
 from artelier.server.openai_api.requests import INLINE, AskedCall, InlineMedium, refuse
+from artelier.threads import read_beside_loop, run_in_content_thread
 
 RUN = "artelier-run"
 SESSION = "artelier-session"

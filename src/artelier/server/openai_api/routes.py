@@ -19,7 +19,6 @@ from starlette.responses import Response
 from artelier.app import Kernel, TenantKernel
 from artelier.chat import Session
 from artelier.chat.session.settings import check_chat, said_text
-from artelier.content_thread import read_beside_loop
 from artelier.errors import ArtelierError, External, Flow, LimitReached, NotFound
 from artelier.kernel.queries import reports
 from artelier.operations.profile.store import KIND, SHIPPED
@@ -42,6 +41,7 @@ from artelier.server.openai_api.responses import ResponseEvents, read_response, 
 from artelier.server.routes import resource
 from artelier.server.routes.chats import start_turn
 from artelier.server.settings import ServerSettings
+from artelier.threads import read_beside_loop
 
 CHAT = "artelier-chat"
 LISTED_MAX = 100

@@ -18,7 +18,6 @@ from artelier.artifacts.content import LeftOut, is_small
 from artelier.artifacts.kinds import known_kinds
 from artelier.artifacts.queries import Summary
 from artelier.artifacts.space_session import PAGE_CHARS_MAX
-from artelier.content_thread import BESIDE_BYTES
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
 from artelier.server.deps import Actor, Desk, Signed, Who, artifacts_of, model_response
@@ -28,6 +27,7 @@ from artelier.server.security.held_bodies import WORK, hold_content, reserve_con
 from artelier.server.wire import artifacts as wire
 from artelier.server.wire.artifacts import in_words
 from artelier.server.wire.base import After, AfterNumber, Limit, Page
+from artelier.threads import BESIDE_BYTES
 
 router = resource("artifacts")
 

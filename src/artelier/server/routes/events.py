@@ -14,7 +14,6 @@ from starlette.responses import Response
 from artelier.app import TenantKernel
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat
-from artelier.content_thread import read_beside_loop
 from artelier.errors import Conflict, InvalidRequest
 from artelier.log import run_stream
 from artelier.server.agui.agent_turn import AgentTelling, AgentThread
@@ -30,6 +29,7 @@ from artelier.server.live_hub import TYPE, EventStream, beating
 from artelier.server.routes import resource
 from artelier.server.routes.chats import drive_turn, start_turn
 from artelier.server.wire.server import EventPage
+from artelier.threads import read_beside_loop
 
 router = resource("events")
 

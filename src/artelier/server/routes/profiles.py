@@ -6,7 +6,6 @@ from itertools import accumulate
 
 from fastapi import Request
 
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import Erased, NotFound
 from artelier.operations.profile.operation_profile import (
     InvalidProfile,
@@ -22,6 +21,7 @@ from artelier.server.routes import resource
 from artelier.server.wire import chats as wire
 from artelier.server.wire.artifacts import ArtifactVersion
 from artelier.server.wire.base import After, AfterNumber, Limit, Page
+from artelier.threads import run_in_content_thread
 
 router = resource("profiles")
 

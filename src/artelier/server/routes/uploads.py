@@ -22,13 +22,13 @@ from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, Content, LeftOut, Media, check_json, encode_content
 from artelier.artifacts.json_items import count_items
-from artelier.content_thread import read_beside_loop
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk, artifacts_of
 from artelier.server.pii import disarmer, escape_placeholders, scrub_content
 from artelier.server.routes import resource
 from artelier.server.wire.artifacts import Uploaded, Uploads
+from artelier.threads import read_beside_loop
 
 router = resource("uploads")
 

@@ -12,7 +12,6 @@ import msgspec
 from fastapi import Query, Request
 from fastapi.responses import FileResponse
 
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import Conflict, InvalidRequest, RunSuspended
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of, long_reads_of
@@ -22,6 +21,7 @@ from artelier.server.routes import resource
 from artelier.server.wire import worlds as wire
 from artelier.server.wire.base import After, AfterNumber, Limit, Nothing, Page
 from artelier.server.wire.worlds import Held, Passing
+from artelier.threads import run_in_content_thread
 from artelier.world import Passed, World
 from artelier.world.events import ActionRejected
 from artelier.world.figures.metrics import TickMetrics, market, tick_metrics

@@ -17,10 +17,10 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES, count_items, pieces
-from artelier.content_thread import run_in_content_thread
 from artelier.errors import InvalidRequest, TooManyAtOnce
 from artelier.server.errors import TooLarge, wire_of
 from artelier.server.security.login_sessions import place_of
+from artelier.threads import run_in_content_thread
 
 LookT = TypeVar("LookT")
 

@@ -25,13 +25,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from artelier.artifacts.content import CONTENT_BYTES_MAX
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError
-from artelier.owner_threads import content_owner
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.security.connection_limits import Admission
 from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.security.login_sessions import place_of
 from artelier.server.settings import ServerSettings
+from artelier.threads import content_owner
 
 logger = logging.getLogger("artelier.server")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, Tenant, tool
 from artelier.agents import Worker
-from artelier.owner_threads import OwnerThreads, content_owner
 from artelier.testing import ScriptedModel, tool_call
+from artelier.threads import REST_S, OwnerThreads, content_owner, give_way, run_in_content_thread
 from tests.server.house import house, on_a_port
 
 PATIENCE_S = 60
@@ -185,3 +186,47 @@ def test_what_a_worker_does_for_a_tenant_takes_turns_in_that_name(tmp_path: Path
     with Kernel.open(tmp_path / "s.db", models=model, tools=[look], environ={}) as kernel:
         asyncio.run(scenario())
     assert owners == ["", "tenant t"]
+
+
+def test_while_content_of_one_user_is_read_that_of_others_is() -> None:
+    release, order = threading.Event(), list[str]()
+
+    def hold() -> None:
+        assert release.wait(30)
+        order.append("first")
+
+    async def read(owner: str, work: Callable[[], None]) -> None:
+        content_owner.set(owner)
+        await run_in_content_thread(1, work)
+
+    async def main() -> None:
+        held = asyncio.create_task(read("a", hold))
+        second = asyncio.create_task(read("a", lambda: order.append("second")))
+        await asyncio.create_task(read("b", lambda: order.append("other")))
+        release.set()
+        await asyncio.gather(held, second)
+
+    asyncio.run(main())
+    assert order == ["other", "first", "second"]
+
+
+def test_a_content_thread_rests_while_the_event_loop_is_at_work() -> None:
+    ended = threading.Event()
+    took_s = list[float]()
+
+    def work() -> None:
+        began_s = time.perf_counter()
+        for _ in range(20):
+            give_way()
+        took_s.append(time.perf_counter() - began_s)
+        ended.set()
+
+    async def main() -> None:
+        reading = asyncio.create_task(run_in_content_thread(1, work))
+        await asyncio.sleep(0)
+        while not ended.is_set():
+            sum(range(1000))  # takes the interpreter, as a loop that is at work does
+        await reading
+
+    asyncio.run(main())
+    assert took_s[0] >= 10 * REST_S
