@@ -27,6 +27,7 @@ from artelier.server.routes import missions
 from artelier.server.security.guard import ANSWER_PIECE_BYTES
 from artelier.server.security.held_bodies import FREE_BYTES, USER_LARGEST, HeldBodies, StoredContents
 from artelier.server.wire.artifacts import INLINE_BYTES_MAX
+from artelier.tenant_kernel import TenantKernel
 from tests.server.house import ADDRESS, House, house, on_a_port, until
 
 LARGE = INLINE_BYTES_MAX + 1
@@ -301,6 +302,33 @@ def test_large_content_is_checked_and_packed_for_an_export_beside_the_loop(
             file = await made.client.get("/api/v1/runs/r/export")
             assert file.status_code == 200 and len(threads) >= 3
         assert threading.get_ident() not in threads
+
+    asyncio.run(scenario())
+
+
+def test_a_user_has_two_exports_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty exports of what holds 60 MB would read forty times as much at once."""
+    writing, release = list[str](), asyncio.Event()
+    export = TenantKernel.export_chat
+
+    async def watched(self: TenantKernel, id: str, path: Path) -> Any:
+        writing.append(id)
+        await release.wait()
+        return await export(self, id, path)
+
+    monkeypatch.setattr(TenantKernel, "export_chat", watched)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            await made.client.post("/api/v1/sessions", json={"id": "chat", "model": "offline"})
+            path = "/api/v1/sessions/chat/export"
+            asked = [asyncio.create_task(made.client.get(path)) for _ in range(6)]
+            await until(lambda: len(writing) == 2)
+            await asyncio.sleep(0.5)
+            assert len(writing) == 2
+            release.set()
+            answers = await asyncio.gather(*asked)
+            assert {answer.status_code for answer in answers} == {200} and len(writing) == 6
 
     asyncio.run(scenario())
 

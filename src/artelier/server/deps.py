@@ -20,6 +20,7 @@ from starlette.background import BackgroundTask
 
 from artelier.app import Kernel, TenantKernel
 from artelier.artifacts import Artifacts, Space
+from artelier.artifacts.content import CONTENT_BYTES_MAX
 from artelier.artifacts.media.inspection import check_attachment_sizes
 from artelier.artifacts.ref import REF_CHARS_MAX
 from artelier.artifacts.space_session import TakeRoom
@@ -288,8 +289,14 @@ async def model_response(size_bytes: int, make: Callable[[], BaseModel], *, stat
     return Response(body, status_code=status, media_type="application/json")
 
 
+async def reserve_export() -> None:
+    """Wait for room for an export, which reads one content after the other. Errors: `TooManyAtOnce`."""
+    await reserve_content(CONTENT_BYTES_MAX)
+
+
 async def file_response(name: str, write: Callable[[Path], Awaitable[object]]) -> FileResponse:
-    """Return a file that is written for this answer, and gone after it."""
+    """Return an export that is written for this answer, and gone after it. Errors: `TooManyAtOnce`."""
+    await reserve_export()
     folder = await asyncio.to_thread(tempfile.TemporaryDirectory[str], prefix="artelier-")
     try:
         await write(Path(folder.name) / name)

@@ -29,7 +29,16 @@ from artelier.ids import OPERATOR, fresh_secret
 from artelier.operations.lore.character_import import slug
 from artelier.ports.media import ATTACHMENTS_MAX
 from artelier.server.background_tasks import Errands, errands_of, let_go
-from artelier.server.deps import Actor, Desk, Live, Setup, Who, attachments_of, medium_response
+from artelier.server.deps import (
+    Actor,
+    Desk,
+    Live,
+    Setup,
+    Who,
+    attachments_of,
+    medium_response,
+    reserve_export,
+)
 from artelier.server.live_hub import PAGE_BYTES, TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
 from artelier.server.security.held_bodies import hold_content
@@ -365,6 +374,7 @@ async def export(
     """The chat as one verifiable file: branches, turns, artifacts, runs, profiles."""
     if format == "jsonl":
         return _download(await exported_lines(await session_of(desk, id, branch)), f"{id}.jsonl")
+    await reserve_export()
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
         path = Path(folder) / "chat.artelier"
         await desk.export_chat(id, path)
