@@ -25,6 +25,7 @@ from artelier.server.http_server import Server, bind
 from artelier.server.security.users import User, Users, password_hash, token_hash
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel
+from artelier.threads import content_owner
 from artelier_lab.availability.neighbour import figures
 from artelier_lab.availability.replies import REPLIES, result_of
 
@@ -92,6 +93,7 @@ class Host:
         schema = REPLIES[reply].schema
 
         async def one(number: int) -> str:
+            content_owner.set(f"tenant {ATTACKER}")  # as the worker of a server does
             agent = AutonomousAgent(kernel=self._kernel, max_iterations=3)
             try:
                 ended = await agent.run(
