@@ -45,6 +45,9 @@ from artelier.operations.lore.untrusted_files import Source, read_json, source_b
 from artelier.operations.lore.world_info import write_lorebook
 from artelier.threads import run_in_content_thread
 
+WRITTEN_BYTES = 1 << 20
+"""What a card or a lorebook that is written counts for among the work of its user (a guess: a large one)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenChat:
@@ -614,7 +617,7 @@ async def _export_character(session: ChatReader, name: str) -> ExportedFile:
     book = None
     if form.lorebook is not None:
         book = await read_stored_book((await _artifact(session, form.lorebook)).content)
-    return await run_in_content_thread(artifact.size_bytes, _write_card, stem, edited, book, original)
+    return await run_in_content_thread(WRITTEN_BYTES, _write_card, stem, edited, book, original)
 
 
 def _write_card(stem: str, edited: Character, book: Lorebook | None, original: bytes | None) -> ExportedFile:
@@ -651,7 +654,7 @@ async def _export_lorebook(session: ChatReader, ref: str) -> ExportedFile:
     if (original := await _original(session, artifact)) is not None:
         return ExportedFile(name=f"{stem}.json", content=original, is_original=True)
     book = await read_stored_book(artifact.content)
-    content = await run_in_content_thread(artifact.size_bytes, write_lorebook, book)
+    content = await run_in_content_thread(WRITTEN_BYTES, write_lorebook, book)
     return ExportedFile(name=f"{stem}.json", content=content, is_original=False)
 
 

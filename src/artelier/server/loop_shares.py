@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from artelier.threads import content_owner
 
 ReturnT = TypeVar("ReturnT")
+_Steps = Coroutine[Any, Any, ReturnT] | Generator[Any, None, ReturnT]
+"""What a task goes through."""
 
 SHARE_S = 0.002
 """Of a turn of the loop, for all tasks of a user; a step that has begun goes on to its end (guess: many usual
@@ -54,7 +56,7 @@ class LoopShares:
         """Of each user whose tasks did something in this turn, or wait."""
 
     def __call__(
-        self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, ReturnT], **more: Any
+        self, loop: asyncio.AbstractEventLoop, coro: _Steps[ReturnT], /, **more: Any
     ) -> asyncio.Task[ReturnT]:
         return asyncio.Task(_InShares(coro, self), loop=loop, **more)
 
@@ -88,18 +90,18 @@ class LoopShares:
             del self._shares[owner]
 
 
-class _InShares(Coroutine[Any, Any, ReturnT]):
+class _InShares(Coroutine[object, Any, ReturnT]):
     """A coroutine whose steps keep to the share of whoever they are for at that moment."""
 
     __slots__ = ("_coro", "_shares", "_waits_as")
 
-    def __init__(self, coro: Coroutine[Any, Any, ReturnT], shares: LoopShares) -> None:
+    def __init__(self, coro: _Steps[ReturnT], shares: LoopShares) -> None:
         self._coro = coro
         self._shares = shares
         self._waits_as = ""
         """Whose turn it waits for, or was woken for."""
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: Any) -> object:
         owner = self._waits_as or content_owner.get()
         if not owner:
             return self._coro.send(value)
@@ -108,11 +110,11 @@ class _InShares(Coroutine[Any, Any, ReturnT]):
             return next(turn.__await__())  # as `await turn` does
         return self._step(owner, self._coro.send, value)
 
-    def throw(self, *error: Any) -> Any:
+    def throw(self, *error: Any) -> object:
         # A task that is cancelled waits no longer. It may have been woken for a turn, which passes on.
         return self._step(self._waits_as or content_owner.get(), self._coro.throw, *error)
 
-    def _step(self, owner: str, go: Callable[..., Any], *args: Any) -> Any:
+    def _step(self, owner: str, go: Callable[..., object], *args: Any) -> object:
         self._waits_as = ""
         began_s = perf_counter()
         try:
@@ -124,7 +126,7 @@ class _InShares(Coroutine[Any, Any, ReturnT]):
         self._coro.close()
 
     def __await__(self) -> Generator[Any, Any, ReturnT]:
-        return self._coro.__await__()
+        raise TypeError("a task goes through it, and nobody waits for it")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._coro, name)  # such as `cr_frame`, for whoever asks how far it is
