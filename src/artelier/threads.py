@@ -14,9 +14,10 @@ import itertools
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -159,6 +160,63 @@ class OwnerThreads(ThreadPoolExecutor):
 
 def _place(lane: _Lane) -> tuple[int, int, int]:
     return lane.place
+
+
+class PlaceTurns:
+    """A few places, given out in turn among owners. Belongs to one event loop."""
+
+    def __init__(self, places: int, *, owner_max: int | None = None) -> None:
+        """`owner_max`: how many places one owner has at once; None: all of them while no other waits."""
+        self._free = places
+        self._owner_max = places if owner_max is None else owner_max
+        self._taken = Counter[str]()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By owner, the one whose turn is next first."""
+
+    @asynccontextmanager
+    async def turn(self, owner: str) -> AsyncGenerator[None]:
+        """Wait for a place behind one turn of each other owner, at most."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(place)
+        self._wake()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._give_back(owner)  # it was given, and nobody takes it
+            else:
+                self._drop(owner, place)
+            raise
+        try:
+            yield
+        finally:
+            self._give_back(owner)
+
+    def _give_back(self, owner: str) -> None:
+        self._free += 1
+        self._taken -= Counter([owner])
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._free and (owner := next(filter(self._may_take, self._waiting), None)) is not None:
+            queue = self._waiting.pop(owner)
+            place = queue.popleft()
+            if queue:
+                self._waiting[owner] = queue  # behind the others now
+            if not place.done():
+                self._free -= 1
+                self._taken[owner] += 1
+                place.set_result(None)
+
+    def _may_take(self, owner: str) -> bool:
+        return self._taken[owner] < self._owner_max
+
+    def _drop(self, owner: str, place: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(owner)
+        if queue is not None and place in queue:
+            queue.remove(place)
+            if not queue:
+                del self._waiting[owner]
 
 
 BESIDE_BYTES = 64 * 1024

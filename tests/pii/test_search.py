@@ -21,9 +21,10 @@ from artelier.pii.detectors.text_view import ValuePlace
 from artelier.pii.hidden_values import places, windows
 from artelier.pii.scrubber import DECODED_BYTES
 from artelier.pii.scrubber_registry import SLICE_EVENTS
-from artelier.pii.search_processes import PiiSearch, PlaceTurns
+from artelier.pii.search_processes import PiiSearch
 from artelier.pii.vault import placeholders_in
 from artelier.ports.pii import Detector
+from artelier.threads import PlaceTurns
 from artelier_lab.pii.corpus import KINDS, values
 from tests.server.test_personal import KEY
 

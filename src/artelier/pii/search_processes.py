@@ -7,9 +7,7 @@ Whoever searches much waits behind others after each window.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from functools import partial
 
 from artelier.child import ChildPool, ChildStopped, HelperFailure, Question
@@ -19,6 +17,7 @@ from artelier.pii.detectors.search import TenantPattern
 from artelier.pii.detectors.text_view import RULES, Shipped, ValuePlace
 from artelier.pii.hidden_values import PlacesAnswer, TextWindow, join_places, places, windows
 from artelier.ports.pii import Detector
+from artelier.threads import PlaceTurns
 
 INLINE_CHARS_MAX = 32 * 1024
 """Texts up to this size are searched where they are, which takes some 100 ms at worst (a guess of what others
@@ -44,60 +43,6 @@ class Unsearchable(Exhausted):
     """A text took too much to be searched for personal data: it is stored nowhere and sent to nobody."""
 
     code = "unsearchable"
-
-
-class PlaceTurns:
-    """A few places, given out in turn among tenants."""
-
-    def __init__(self, places: int) -> None:
-        self._free = places
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By tenant, the one whose turn is next first."""
-
-    @asynccontextmanager
-    async def turn(self, tenant: str) -> AsyncGenerator[None]:
-        """Wait for a place behind one turn of each other tenant, at most."""
-        if self._free and not self._waiting:
-            self._free -= 1
-        else:
-            await self._wait(tenant)
-        try:
-            yield
-        finally:
-            self._free += 1
-            self._wake()
-
-    async def _wait(self, tenant: str) -> None:
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(place)
-        self._wake()
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._free += 1  # it was given, and nobody takes it
-                self._wake()
-            else:
-                self._drop(tenant, place)
-            raise
-
-    def _wake(self) -> None:
-        while self._free and self._waiting:
-            tenant = next(iter(self._waiting))
-            queue = self._waiting.pop(tenant)
-            place = queue.popleft()
-            if queue:
-                self._waiting[tenant] = queue  # behind the others now
-            if not place.done():
-                self._free -= 1
-                place.set_result(None)
-
-    def _drop(self, tenant: str, place: asyncio.Future[None]) -> None:
-        queue = self._waiting.get(tenant)
-        if queue is not None and place in queue:
-            queue.remove(place)
-            if not queue:
-                del self._waiting[tenant]
 
 
 class PiiSearch:

@@ -32,6 +32,7 @@ from artelier.ports.media import (
     Medium,
     PdfText,
 )
+from artelier.threads import PlaceTurns, content_owner
 
 # The headers of images and sounds: their type, their size in pixels or seconds, and whether they are
 # whole.
@@ -289,7 +290,8 @@ _POOL = ChildPool(
     needs=Needs(walls=("limits", "namespaces", "privileges")),
 )
 PDFS_AT_ONCE = 2
-_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""Of which a user has one."""
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, PlaceTurns] = WeakKeyDictionary()
 """For PDFs that are opened, by the event loop that waits for them."""
 
 
@@ -522,8 +524,8 @@ async def _read_pdf(content: bytes) -> MediaFacts:
         message = {"pdf": encoded, "pages_max": PAGES_MAX, "text_bytes_max": TEXT_BYTES_MAX}
         return question.ask(message, time_s=PDF_TIME_S)
 
-    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(PDFS_AT_ONCE))
-    async with places:
+    places = _places.setdefault(asyncio.get_running_loop(), PlaceTurns(PDFS_AT_ONCE, owner_max=1))
+    async with places.turn(content_owner.get()):
         try:
             answer = await asyncio.to_thread(ask)
         except asyncio.CancelledError:

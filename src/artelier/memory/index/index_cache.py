@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PAGE = 2_000
 """Rows read at once while the shelf is filled."""
+PUT_CHARS = 16 * 1024
+"""Of entries that are put into an index before others have a turn (some 10 ms)."""
 
 
 class EntryCard(NamedTuple):
@@ -123,6 +126,21 @@ async def cards_from(scope: MemoryScope, rows: Sequence[EntryRow], *, sight: Sig
     return cards
 
 
+def _in_pieces(cards: list[EntryCard]) -> Iterator[list[EntryCard]]:
+    """Part cards whose texts are long together; short ones come in one piece."""
+    if sum(len(card.text) for card in cards) <= PUT_CHARS:
+        yield cards
+        return
+    piece, chars = list[EntryCard](), 0
+    for card in cards:
+        piece.append(card)
+        chars += len(card.text)
+        if chars >= PUT_CHARS:
+            yield piece
+            piece, chars = [], 0
+    yield piece
+
+
 class CachedIndex:
     """The cache of one memory. It is never asked about what exists, only about what is alike."""
 
@@ -185,10 +203,13 @@ class CachedIndex:
             rows = await entries_after(self._scope.store, opened.id, position, limit=PAGE)
             cards = await cards_from(self._scope, rows, sight=self._sight)
             position = rows[-1].position if rows else position
-            with self.lock:
-                for card in cards:
-                    if card.id not in self._cards:  # else another task was faster
-                        self._put(index, card)
+            for some in _in_pieces(cards):
+                with self.lock:
+                    for card in some:
+                        if card.id not in self._cards:  # else another task was faster
+                            self._put(index, card)
+                if some is not cards:
+                    await asyncio.sleep(0)  # others have their turn
             if len(rows) < PAGE:
                 return
 

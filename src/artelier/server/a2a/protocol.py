@@ -25,6 +25,8 @@ TEXT, DATA = "text/plain", "application/json"
 MODES = (TEXT, DATA, "image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf")
 RPC_ID_CHARS_MAX = 200
 SAID_CHARS_MAX = 400
+TEXT_CHARS_MAX = 1_000_000
+"""Of a text in the parameters, as a chat takes them."""
 """Of what a parser says about a request; more is a copy of the request."""
 
 METHODS: dict[str, type[Message]] = {
@@ -112,6 +114,9 @@ def read_request(body: bytes) -> AskedRpc:
     if record is None:
         named = ", ".join(METHODS)
         raise RpcRefused(id, fault.MethodNotFoundError(f"there is no such method; expected one of {named}"))
+    if (size_chars := _longest_text(envelope.params)) > TEXT_CHARS_MAX:
+        said = f"params: expected texts of at most {TEXT_CHARS_MAX:,} characters, got {size_chars:,}"
+        raise RpcRefused(id, fault.InvalidParamsError(said))
     try:
         params = ParseDict(envelope.params, record(), ignore_unknown_fields=True)
     except (
@@ -124,6 +129,21 @@ def read_request(body: bytes) -> AskedRpc:
         said = str(error).encode("utf-8", "replace").decode()[:SAID_CHARS_MAX]
         raise RpcRefused(id, fault.InvalidParamsError(f"params: {said}")) from None
     return AskedRpc(id=id, method=envelope.method, params=params)
+
+
+def _longest_text(value: object) -> int:
+    """Return the length of the longest `text` of a part: its reader holds the interpreter until its end."""
+    longest, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            fields = cast("dict[str, object]", one)
+            text = fields.get("text")
+            longest = max(longest, len(text) if isinstance(text, str) else 0)
+            waiting.extend(fields.values())
+        elif isinstance(one, list):
+            waiting.extend(cast("list[object]", one))
+    return longest
 
 
 def check_version(version: str) -> None:

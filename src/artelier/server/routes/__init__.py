@@ -27,10 +27,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
@@ -41,6 +43,7 @@ from artelier.server.read_request import ReadRequest
 from artelier.server.security.connection_limits import check_items
 from artelier.server.security.guard import LARGE, SAFE, items_max
 from artelier.server.wire.base import ErrorAnswer
+from artelier.threads import BESIDE_BYTES, run_in_content_thread
 
 PREFIX = "/api/v1"
 ROUTERS = (
@@ -115,6 +118,7 @@ class _Route(APIRoute):
                 body = await request.body()
                 await check_items(body, most=items_max(request.url.path))
                 request = ReadRequest(request, body)
+                await self._check_large(request, body)
             desk = await personal_desk_of(request)
             if desk is None:
                 return await handle(request)
@@ -123,6 +127,25 @@ class _Route(APIRoute):
             return await restore_response(response, desk) if sees else response
 
         return decode_path
+
+    async def _check_large(self, request: ReadRequest, body: bytes) -> None:
+        """Refuse a large body that does not fit beside the event loop: each of its mistakes is an object.
+
+        What is no JSON is left to the framework. Errors: `RequestValidationError` with the first mistakes.
+        """
+        field = self.body_field
+        is_json = "json" in request.headers.get("content-type", "").lower()
+        if field is None or not is_json or len(body) <= BESIDE_BYTES:
+            return
+        try:
+            value = await request.json()
+        except ValueError:
+            return
+        _, mistakes = await run_in_content_thread(
+            len(body), partial(field.validate, value, {}, loc=("body",))
+        )
+        if mistakes:
+            raise RequestValidationError(mistakes)
 
 
 def resource(

@@ -10,6 +10,7 @@ import resource
 import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -247,6 +248,7 @@ class GuardedConnection(H11Protocol):
     """One HTTP connection, closed where no request arrives in time, or no HTTP."""
 
     place = ""
+    _is_lingering = False
     _deadline: asyncio.TimerHandle | None = None
 
     def __init__(self, *, waiting: Waiting, unread_s: float, **settings: Any) -> None:
@@ -262,6 +264,9 @@ class GuardedConnection(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_answered_early():
+            self._linger()
+            return
         super().data_received(data)
         # The rest of a body whose answer is given already counts like headers that do not come.
         if self._is_asking():
@@ -292,6 +297,22 @@ class GuardedConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def _is_answered_early(self) -> bool:
+        """Return whether the answer is out, and the rest of its body is still to come."""
+        return not self._is_asking() and self.cycle is not None and self.conn.their_state is h11.SEND_BODY
+
+    def _linger(self) -> None:
+        """Read no more of the body, and take it for a while: whoever sends it may read the answer then.
+
+        To read pieces of 64 bytes takes 16 us each, for whoever is nobody, too.
+        """
+        if not self._is_lingering:
+            self._is_lingering = True
+            with suppress(OSError, NotImplementedError):
+                self.transport.write_eof()  # whoever sends it sees that this connection has no other answer
+            if self._deadline is None:
+                self._wait()
 
     def _is_asking(self) -> bool:
         """Return whether a request is here and its answer is not complete."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -23,6 +22,7 @@ from artelier.clock import Clock
 from artelier.errors import StoreUnavailable
 from artelier.server.errors import TooManyAttempts
 from artelier.server.security.users import url_text
+from artelier.threads import PlaceTurns
 
 
 def keep_session(response: Response, request: Request, name: str, value: str) -> None:
@@ -56,7 +56,7 @@ class Attempts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
-        self.checking = asyncio.Semaphore(CHECKED_AT_ONCE)
+        self.checking = PlaceTurns(CHECKED_AT_ONCE)
         """Held while a password is checked."""
 
     def begin(self, name: str, address: str) -> None:
