@@ -13,14 +13,19 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from artelier.server.http_server import Server, bind
-from artelier.server.security.connection_limits import HEAD_LINES_MAX, PIECES_MAX, WAITING_PER_ADDRESS_MAX
+from artelier.server.security.connection_limits import (
+    HEAD_LINES_MAX,
+    PIECES_MAX,
+    WAITING_PER_ADDRESS_MAX,
+    _Exchanges,
+)
 from tests.server.house import PATIENCE_S, House, house, until
 
 
@@ -225,6 +230,63 @@ def test_no_http_behind_an_answer_closes_the_connection_and_writes_no_log(
     asyncio.run(scenario())
 
     assert caplog.text == ""
+
+
+def test_a_body_is_read_no_further_than_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten strangers who sent logins in pieces of 64 bytes held up everybody for eight seconds."""
+    events = list[object]()
+    read = _Exchanges.next_event
+
+    def next_event(self: _Exchanges) -> object:
+        events.append(self)
+        return read(self)
+
+    monkeypatch.setattr(_Exchanges, "next_event", next_event)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=2) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(CHUNKED + b"1388\r\n" + b"x" * 5000 + b"\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 413")
+            before = len(events)
+            for _ in range(50):
+                writer.write((b"40\r\n" + b"x" * 64 + b"\r\n") * 100)
+                await writer.drain()
+            with suppress(ConnectionResetError):
+                await reader.read()  # until the server ends it
+            assert len(events) - before < 200, "of 5,000 pieces"
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_query_has_as_many_fields_as_an_address_may_have(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            for query in ("&".join(["a"] * 201), f"q={'x' * 16_400}"):
+                for path in ("/api/v1/runs", "/"):
+                    answer = await home.client.get(f"{path}?{query}")
+                    assert answer.status_code in (400, 422), answer
+            fine = await home.client.get(f"/api/v1/runs?{'&'.join(['limit=5'] * 150)}")
+            assert fine.status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_many_mistakes_of_a_large_body_are_counted_and_few_are_named(tmp_path: Path) -> None:
+    """Each mistake is an object: 24 bodies of 49,000 held up everybody for two seconds."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home:
+            asked = {"id": "d", "kind": "document", "content": "x" * 100_000}
+            prices = dict.fromkeys(map(str, range(20_000)), "x")
+            many = await home.client.post("/api/v1/artifacts", json={**asked, "prices": prices})
+            assert many.status_code == 422 and "20,000 mistakes" in many.json()["error"]["message"]
+            few = await home.client.post("/api/v1/artifacts", json={**asked, "prices": {"read": "x"}})
+            assert few.status_code == 422 and "prices.read" in few.json()["error"]["message"]
+            assert (await home.client.post("/api/v1/artifacts", json=asked)).status_code == 201
+
+    asyncio.run(scenario())
 
 
 def test_a_login_is_small(tmp_path: Path) -> None:

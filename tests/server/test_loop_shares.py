@@ -142,3 +142,15 @@ def test_a_task_that_never_began_is_cancelled_without_a_warning(recwarn: pytest.
 
     _run(main)
     assert not list(recwarn)
+
+
+def test_strangers_have_one_share_together() -> None:
+    order = Order()
+
+    async def main() -> None:
+        many = [asyncio.create_task(_steps(f"address 10.0.0.{n}", 3, order)) for n in range(20)]
+        await asyncio.create_task(_steps("one", 5, order))
+        assert len(order) - order.count("one") <= 2 * 5 + 2
+        await asyncio.gather(*many)
+
+    _run(main)

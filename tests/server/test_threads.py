@@ -15,7 +15,7 @@ import pytest
 from artelier import AutonomousAgent, Kernel, Tenant, tool
 from artelier.agents import Worker
 from artelier.testing import ScriptedModel, tool_call
-from artelier.threads import REST_S, OwnerThreads, content_owner, give_way, run_in_content_thread
+from artelier.threads import REST_S, OwnerThreads, PlaceTurns, content_owner, give_way, run_in_content_thread
 from tests.server.house import house, on_a_port
 
 PATIENCE_S = 60
@@ -230,3 +230,27 @@ def test_a_content_thread_rests_while_the_event_loop_is_at_work() -> None:
 
     asyncio.run(main())
     assert took_s[0] >= 10 * REST_S
+
+
+def test_places_that_one_owner_has_not_are_free_for_others() -> None:
+    order, release = list[str](), asyncio.Event()
+
+    async def main() -> None:
+        places = PlaceTurns(2, owner_max=1)
+
+        async def work(owner: str) -> None:
+            async with places.turn(owner):
+                order.append(owner)
+                await release.wait()
+
+        many = [asyncio.create_task(work("many")) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        other = asyncio.create_task(work("other"))
+        await asyncio.sleep(0.01)
+        assert order == ["many", "other"]
+        many[1].cancel()
+        release.set()
+        await asyncio.gather(*many, other, return_exceptions=True)
+        assert len(order) == 5
+
+    asyncio.run(main())

@@ -6,6 +6,7 @@ from artelier_lab.availability.inputs import (
     bodies,
     chat_files,
     chats,
+    crumbs,
     documents,
     floods,
     programs,
@@ -28,6 +29,7 @@ INPUTS = (
     *shared_pools.INPUTS,
     *floods.INPUTS,
     *answers.INPUTS,
+    *crumbs.INPUTS,
 )
 """In the order in which they are tried."""
 
