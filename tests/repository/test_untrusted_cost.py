@@ -156,8 +156,8 @@ ALLOWED: dict[str, str] = {
         cli/narration/run_events.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
         cli/world/transfer.py:_value json.loads
-        cli/world/sweep_processes.py:main msgspec.json.Decoder
-        cli/world/sweep_processes.py:_process.ask msgspec.json.decode
+        world/figures/sweep_processes.py:serve_jobs msgspec.json.Decoder
+        world/figures/sweep_processes.py:_process.ask msgspec.json.decode
         server/security/login_sessions.py:Sessions.__init__ base64.urlsafe_b64decode
         server/security/login_sessions.py:Sessions._load msgspec.json.decode
         server/security/login_sessions.py:Sessions._load base64.urlsafe_b64decode
