@@ -49,6 +49,8 @@ class SweepJob(msgspec.Struct, frozen=True, kw_only=True):
     """Those of whoever sweeps, for its process."""
     allotted: int | None
     """Micro-dollars that it may spend beyond what it has spent and holds; None: no limit."""
+    keeps_store: bool = True
+    """Whether the database of the run stays when its row is written."""
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +136,9 @@ async def _answer(job: SweepJob, open_store: OpenStoreOf, describe: DescribeFail
             finally:
                 committed = await store.committed()
         save_row(folder, row)
+        if not job.keeps_store:
+            for file in folder.glob(f"{DATABASE}*"):
+                file.unlink()
     except Exception as error:  # the boundary of a process: everything becomes an answer
         if isinstance(error, RunSuspended) and error.status == "budget_exhausted":
             return JobEnd(ended="budget", committed=committed)
@@ -162,11 +167,14 @@ class Sweeping:
         jobs: int,
         cap: int | None,
         told: Callable[[str], None],
-        committed_before: Callable[[Path], Awaitable[int]],
+        committed_before: Callable[[Path], Awaitable[int]] | None = None,
+        environ: Mapping[str, str] | None = None,
+        keeps_stores: bool = True,
     ) -> None:
         """`module` is that of the processes, which calls `serve_jobs`, and `options` are for it.
 
-        `committed_before` says what an unfinished run has spent, by its database.
+        `committed_before` says what an unfinished run has spent, by its database; a cap needs it. `environ`
+        is that of the processes: else the one of this process.
         """
         self._module = module
         self._options = options
@@ -174,6 +182,8 @@ class Sweeping:
         self._told = told
         self._cap = cap
         self._committed_before = committed_before
+        self._environ = environ
+        self._keeps_stores = keeps_stores
         self.rows: dict[str, dict[str, Any]] = {}
         """Of the runs that are done, by id."""
         self.done_before = 0
@@ -213,8 +223,9 @@ class Sweeping:
         if row is None:
             self._waiting.append(planned)
             database = self._folder / planned.id / DATABASE
-            is_new = self._cap is None or not database.exists()
-            self._committed[planned.id] = 0 if is_new else await self._committed_before(database)
+            self._committed[planned.id] = 0
+            if self._cap is not None and self._committed_before is not None and database.exists():
+                self._committed[planned.id] = await self._committed_before(database)
         else:
             self.rows[planned.id] = row
             self._committed[planned.id] = row["model_cost_microusd"]
@@ -233,11 +244,15 @@ class Sweeping:
 
     async def _work(self, lock: int) -> None:
         """One process, as long as there is something for it to do."""
-        async with _process(self._module, lock) as ask:
+        async with _process(self._module, lock, self._environ) as ask:
             while (taken := await self._next()) is not None:
                 planned, allotted = taken
                 job = SweepJob(
-                    planned=planned, folder=str(self._folder), options=self._options, allotted=allotted
+                    planned=planned,
+                    folder=str(self._folder),
+                    options=self._options,
+                    allotted=allotted,
+                    keeps_store=self._keeps_stores,
                 )
                 answer = await ask(job)
                 is_done = answer is not None and answer.ended == "done"
@@ -282,7 +297,7 @@ class Sweeping:
             self.failed = External(
                 f"the process that passed run {planned.id} has ended",
                 expected="an answer",
-                hint="The run goes on where it stopped: sweep again, perhaps with fewer --jobs.",
+                hint="The run goes on where it stopped: sweep again, perhaps with fewer processes.",
             )
             return
         used = answer.committed - self._committed[planned.id]
@@ -300,7 +315,9 @@ class Sweeping:
 
 
 @contextlib.asynccontextmanager
-async def _process(module: str, lock: int) -> AsyncGenerator[Callable[[SweepJob], Awaitable[JobEnd | None]]]:
+async def _process(
+    module: str, lock: int, environ: Mapping[str, str] | None
+) -> AsyncGenerator[Callable[[SweepJob], Awaitable[JobEnd | None]]]:
     """A process; what is given asks it. It ends with the block."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -308,6 +325,7 @@ async def _process(module: str, lock: int) -> AsyncGenerator[Callable[[SweepJob]
         "-m",
         module,
         limit=LINE_BYTES_MAX,
+        env=environ,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         # In a session of its own: Ctrl-C is for who started it. It keeps the lock as long as it lives.
