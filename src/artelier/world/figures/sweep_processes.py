@@ -239,7 +239,8 @@ class Sweeping:
             await asyncio.gather(*work)
         finally:
             for task in work:
-                task.cancel()
+                if not task.cancelling():  # a second time would keep it from waiting for its process
+                    task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _work(self, lock: int) -> None:
