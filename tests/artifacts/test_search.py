@@ -175,7 +175,7 @@ def test_others_have_a_turn_after_each_text_that_a_search_reads(tmp_path: Path) 
             return turns
 
         searches = [asyncio.ensure_future(alice.search("text 7")) for _ in range(4)]
-        assert await others() >= 4 * 30
+        assert await others() >= 30  # `LoopShares` gives the searches of one user turns among each other
         assert [ids(await search) for search in searches] == [["d27", "d17", "d7"]] * 4
 
     in_place(tmp_path, story)
