@@ -64,7 +64,7 @@ async def sweep(
     stopped; a run whose world, ticks or rule agents have changed is another one. If the cap is reached, the
     rows of the runs that are done are written, and the exit code is that of a budget.
     """
-    from artelier.cli.world.sweep_processes import MODULE, committed_before
+    from artelier.cli.world.sweep_processes import MODULE, committed_before, options_of
     from artelier.world.figures.sweep import columns_of, folder_of, plan, read_params, write_table
     from artelier.world.figures.sweep_processes import Sweeping
     from artelier.world.genesis import read_world_file
@@ -85,15 +85,10 @@ async def sweep(
     words += _again(params, seeds, ticks, policies, max_usd, model)
     call.resumable = call.command_line(*words)
     with call.screen.counting(f"runs of {file.name}", total=len(planned)) as told:
-        options = {
-            "tenant": call.tenant,
-            "config": call.config,
-            "policies": None if policies is None else str(policies),
-        }
         sweeping = Sweeping(
             planned,
             module=MODULE,
-            options=options,
+            options=options_of(call, policies),
             folder=folder,
             jobs=jobs,
             cap=cap,

@@ -53,6 +53,12 @@ async def _open_store(job: SweepJob, database: Path) -> AsyncGenerator[OpenStore
         )
 
 
+def options_of(call: CliCall, policies: Path | None) -> dict[str, str | None]:
+    """Return what a process is told of the command."""
+    path = None if policies is None else str(policies)
+    return {"tenant": call.tenant, "config": call.config, "policies": path}
+
+
 def _call_of(database: Path, tenant: str | None, config: str | None) -> CliCall:
     return CliCall(db=str(database), tenant=tenant, config=config, as_json=True)
 
