@@ -91,7 +91,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=_environment(),
+                env=bare_environment(),
                 cwd="/",
                 pass_fds=descriptors,
             )
@@ -248,7 +248,7 @@ class Question(Generic[A]):
         return child
 
 
-def _environment() -> dict[str, str]:
+def bare_environment() -> dict[str, str]:
     """Return what the interpreter needs to find its libraries, and nothing of what this process knows."""
     paths = [path for path in sys.path if os.path.isabs(path)]
     return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}

@@ -32,7 +32,7 @@ def serve(answer: Callable[[dict[str, Any]], tuple[bytes, bool]], *, memory_byte
     something may have been stopped half-way, in this process or in a library's cache.
     Units: `memory_bytes_max` bounds the address space.
     """
-    _bound_memory(memory_bytes_max)
+    bound_memory(memory_bytes_max)
     while select.select([sys.stdin], [], [], IDLE_S)[0]:
         line = sys.stdin.buffer.readline()
         if not line:
@@ -47,7 +47,8 @@ def serve(answer: Callable[[dict[str, Any]], tuple[bytes, bool]], *, memory_byte
             os._exit(0)
 
 
-def _bound_memory(bytes_max: int) -> None:
+def bound_memory(bytes_max: int) -> None:
+    """Bound the address space of this process, if the system lets it; no core is written."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or hard > bytes_max:

@@ -16,6 +16,12 @@ from tests.repository.sources import ROOT, sources
 from tests.repository.untrusted import Use, uses
 
 ALLOWED: dict[str, str] = {
+    "a world of 256 KiB that is our own JSON by then, and files that the server wrote of it, in a thread": """
+        server/sweeps.py:_as_stored msgspec.json.decode
+        server/sweeps.py:_record_of msgspec.json.decode
+        server/sweeps.py:_end_of msgspec.json.decode
+        server/sweeps.py:_world_of msgspec.json.decode
+    """,
     "2,000 lines at most, in a thread": """
         artifacts/content.py:_Matcher difflib.SequenceMatcher
         artifacts/content.py:_Matcher.get_opcodes difflib.SequenceMatcher
@@ -156,8 +162,8 @@ ALLOWED: dict[str, str] = {
         cli/narration/run_events.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
         cli/world/transfer.py:_value json.loads
-        cli/world/sweep_processes.py:main msgspec.json.Decoder
-        cli/world/sweep_processes.py:_process.ask msgspec.json.decode
+        world/figures/sweep_processes.py:serve_jobs msgspec.json.Decoder
+        world/figures/sweep_processes.py:_process.ask msgspec.json.decode
         server/security/login_sessions.py:Sessions.__init__ base64.urlsafe_b64decode
         server/security/login_sessions.py:Sessions._load msgspec.json.decode
         server/security/login_sessions.py:Sessions._load base64.urlsafe_b64decode

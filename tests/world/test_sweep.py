@@ -104,12 +104,12 @@ def test_a_run_is_another_one_if_anything_that_it_depends_on_is() -> None:
         (["agents"], "NAME=VALUE"),
         (["agents=1,,2"], "NAME=VALUE"),
         (["agents=1", "agents=2"], "given twice"),
-        (["agents=many"], "--param agents"),
-        (["agents=-1"], "--param agents"),
-        (["seed=1,2"], "--seeds"),
-        (["mint.every=often"], "--param mint.every"),
-        (["max_output_tokens=0"], "--param max_output_tokens"),
-        (["activation=sometimes"], "--param activation"),
+        (["agents=many"], "parameter agents"),
+        (["agents=-1"], "parameter agents"),
+        (["seed=1,2"], "parameter seed"),
+        (["mint.every=often"], "parameter mint.every"),
+        (["max_output_tokens=0"], "parameter max_output_tokens"),
+        (["activation=sometimes"], "parameter activation"),
         (["activation=staged"], "world.stages"),
         (["agents=200000"], "too large"),
     ],
@@ -134,7 +134,7 @@ def test_agents_without_a_template_are_refused() -> None:
 
 @pytest.mark.parametrize(("seeds", "ticks"), [(0, 1), (10_001, 1), (1, 0)])
 def test_seeds_and_ticks_have_bounds(seeds: int, ticks: int) -> None:
-    with pytest.raises(InvalidRequest, match="--"):
+    with pytest.raises(InvalidRequest, match=r"seeds|ticks"):
         plan(SPEC, {}, seeds=seeds, ticks=ticks)
 
 

@@ -99,6 +99,10 @@ class Errands:
         going = self._at_work.get(key)
         return None if going is None or going.task.done() else going
 
+    def all_at_work(self, kind: str) -> list[Errand]:
+        """Return those of a kind, the first piece of their keys, that are on their way."""
+        return [one for key, one in self._at_work.items() if key[0] == kind and not one.task.done()]
+
     def failure(self, key: Key) -> ArtelierError | None:
         """Return why the last one about this ended before its time; None if it did not."""
         return self._failed.get(key)

@@ -40,6 +40,8 @@ class ServerSettings:
     """Holds the key of session cookies. None: a key of this process, so that a restart ends all sessions."""
     tokens_file: Path | None = None
     """Holds hashes of programs' tokens, where nobody signs in by name. None: no program has one."""
+    sweeps_folder: Path | None = None
+    """Where sweeps of worlds are kept, in a folder of each tenant. None: there are none."""
     body_max_bytes: int = MIB
     upload_max_bytes: int = 64 * MIB
     body_s: float = 30.0

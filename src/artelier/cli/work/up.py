@@ -155,6 +155,7 @@ def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSetti
         users=users,
         secret_file=secret,
         tokens_file=None if secret is None else tokens_file(Path(file_beside(call.database))),
+        sweeps_folder=None if secret is None else secret.with_suffix(".sweeps"),
         model=call.settings.model,
         webhooks=call.settings.incoming_webhooks(environ=os.environ),
         **address,

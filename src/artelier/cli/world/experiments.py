@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from artelier.errors import InvalidRequest, LimitReached, NotFound, StoreUnavail
 from artelier.money import format_usd, parse_usd
 
 if TYPE_CHECKING:
-    from artelier.cli.world.sweep_processes import Sweeping
+    from artelier.world.figures.sweep_processes import Sweeping
 
 JOBS_MAX = 256
 
@@ -63,8 +64,9 @@ async def sweep(
     stopped; a run whose world, ticks or rule agents have changed is another one. If the cap is reached, the
     rows of the runs that are done are written, and the exit code is that of a budget.
     """
-    from artelier.cli.world.sweep_processes import Sweeping
+    from artelier.cli.world.sweep_processes import MODULE, committed_before, options_of
     from artelier.world.figures.sweep import columns_of, folder_of, plan, read_params, write_table
+    from artelier.world.figures.sweep_processes import Sweeping
     from artelier.world.genesis import read_world_file
 
     folder = folder_of(out)
@@ -84,7 +86,14 @@ async def sweep(
     call.resumable = call.command_line(*words)
     with call.screen.counting(f"runs of {file.name}", total=len(planned)) as told:
         sweeping = Sweeping(
-            planned, call=call, folder=folder, policies=policies, jobs=jobs, cap=cap, told=told
+            planned,
+            module=MODULE,
+            options=options_of(call, policies),
+            folder=folder,
+            jobs=jobs,
+            cap=cap,
+            told=told,
+            committed_before=partial(committed_before, tenant=call.tenant, config=call.config),
         )
         await sweeping.run()
     rows = [sweeping.rows[one.id] for one in planned if one.id in sweeping.rows]

@@ -69,6 +69,7 @@ ROUTERS = (
     "agents:skills_router",
     "worlds",
     "worlds:market_router",
+    "sweeps",
     "ledger",
     "ledger:tenants_router",
     "erasures",

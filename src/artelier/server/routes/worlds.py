@@ -121,15 +121,18 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.Wor
 async def create(request: Request, desk: Desk, actor: Actor, body: wire.WorldNew) -> wire.WorldShown:
     """Make a world: all that it begins with, or nothing."""
     size_bytes = len(await request.body())
-    entry = await run_in_content_thread(size_bytes, lambda: read_world(_spec(body)))
+    entry = await run_in_content_thread(size_bytes, lambda: read_world(spec_of(body)))
     await found(
         desk, body.id, entry, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX
     )
     return await _show_world(desk, body.id, errands_of(request.app))
 
 
-def _spec(body: wire.WorldNew) -> dict[str, Any]:
-    """Errors: `InvalidRequest`, `InvalidConfig`, `NotFound` for no such template."""
+def spec_of(body: wire.WorldSource) -> dict[str, Any]:
+    """Return the world of a request as data.
+
+    Errors: `InvalidRequest`, `InvalidConfig`, `NotFound` for no such template.
+    """
     given = [name for name in ("template", "world", "toml") if getattr(body, name) is not None]
     if len(given) > 1:
         raise InvalidRequest("a world is made in one way", expected="template, world or toml")

@@ -38,16 +38,21 @@ class WorldsPage(Page[WorldLine]):
     templates: list[str]
 
 
-class WorldNew(RequestBody):
-    """A new world: a shipped one, one that is described here, or (neither) an empty one."""
+class WorldSource(RequestBody):
+    """A world in one of three ways."""
 
-    id: str = Field(max_length=128)
     template: str | None = Field(default=None, max_length=64)
     """Name of a shipped world."""
     world: dict[str, Any] | None = None
     """`{world, settle, agents, artifacts}` as in a world file, in which no file is named."""
     toml: str | None = Field(default=None, max_length=TOML_CHARS_MAX)
     """The text of a world file, in which no file is named."""
+
+
+class WorldNew(WorldSource):
+    """A new world: a shipped one, one that is described here, or (neither) an empty one."""
+
+    id: str = Field(max_length=128)
     seed: int | None = Field(default=None, ge=0, le=2**53)
     """Instead of that of the settings."""
 

@@ -23,6 +23,7 @@ from artelier.atomic_file import replace_file
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound
 from artelier.ids import VERSION
 from artelier.ledger.queries import account_balance
+from artelier.threads import give_way
 from artelier.tools.worker.queries import literal
 from artelier.world.config import WorldConfig
 from artelier.world.deciders import Policy
@@ -99,8 +100,8 @@ def plan(
     as `mint.every`. `rules` is the file of rule agents, on which the runs depend as well.
     Errors: `InvalidRequest` and `InvalidConfig` that name the parameter and what it may be.
     """
-    _check("--seeds", seeds, 1, SEEDS_MAX)
-    _check("--ticks", ticks, 1, TICKS_MAX)
+    _check("seeds", seeds, 1, SEEDS_MAX)
+    _check("ticks", ticks, 1, TICKS_MAX)
     values = {name: _values(name, texts) for name, texts in params.items()}
     count = seeds
     for some in values.values():
@@ -110,6 +111,7 @@ def plan(
     Columns(read_world(spec).config.collect)  # said before anything begins
     planned: list[PlannedRun] = []
     for combination in itertools.product(*values.values()):
+        give_way()
         chosen = dict(zip(values, combination, strict=True))
         changed = _apply_params(spec, chosen)
         first = read_world(changed).config.seed
@@ -164,7 +166,7 @@ def _values(name: str, texts: Sequence[str]) -> list[Param]:
     """The values of a parameter, each once."""
     known = known_params()
     if name == "seed":
-        raise InvalidRequest("--param seed", expected="--seeds N: so many, from the world's on")
+        raise InvalidRequest("parameter seed", expected="`seeds`: so many, from the world's on")
     if name != AGENTS and name not in known:
         raise InvalidRequest(
             f"there is no parameter {name[:100]!r}", expected=f"of {AGENTS}, {', '.join(known)}"
@@ -176,7 +178,7 @@ def _values(name: str, texts: Sequence[str]) -> list[Param]:
             found.append(msgspec.convert(text, kind, strict=False))
         except msgspec.ValidationError as error:
             raise InvalidRequest(
-                f"--param {name}: {error}", expected="another value", got=text[:100]
+                f"parameter {name}: {error}", expected="another value", got=text[:100]
             ) from None
     return list(dict.fromkeys(found))
 
@@ -208,11 +210,11 @@ def _apply_params(spec: Mapping[str, Any], chosen: Mapping[str, Param]) -> dict[
 
 def _repeat_agents(agents: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
     if count < 0:
-        raise InvalidRequest("--param agents", expected="numbers from 0", got=count)
+        raise InvalidRequest("parameter agents", expected="numbers from 0", got=count)
     templates = ["{n}" in str(one.get("id")) for one in agents]
     if not any(templates):
         raise InvalidConfig(
-            "--param agents, but the world has no template of agents",
+            "parameter agents, but the world has no template of agents",
             expected="an entry of [[agents]] with {n} in its id, such as trader_{n}",
         )
     return [
