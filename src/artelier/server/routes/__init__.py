@@ -28,7 +28,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from fastapi import APIRouter
@@ -146,7 +146,7 @@ class _Route(APIRoute):
             value = await request.json()
         except ValueError:
             return
-        model = TypeAdapter[Any](self.body_field.field_info.annotation)
+        model = TypeAdapter[Any](cast(Any, self.body_field.field_info.annotation))
         count = await run_in_content_thread(len(body), _count_mistakes, model, value)
         if count > MISTAKES_MAX:
             raise InvalidRequest(

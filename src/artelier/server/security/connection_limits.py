@@ -300,7 +300,7 @@ class GuardedConnection(H11Protocol):
 
     def _is_answered_early(self) -> bool:
         """Return whether the answer is out, and the rest of its body is still to come."""
-        return not self._is_asking() and self.cycle is not None and self.conn.their_state is h11.SEND_BODY
+        return not self._is_asking() and self.conn.their_state is h11.SEND_BODY
 
     def _linger(self) -> None:
         """Read no more of the body, and take it for a while: whoever sends it may read the answer then.
