@@ -23,9 +23,15 @@ from artelier.log import Store
 from artelier.ports.media import CALL_BYTES_MAX
 from artelier.ports.model import ModelRequest
 from artelier.server.routes import artifacts as routes
-from artelier.server.routes import missions
+from artelier.server.routes import missions, uploads
 from artelier.server.security.guard import ANSWER_PIECE_BYTES
-from artelier.server.security.held_bodies import FREE_BYTES, USER_LARGEST, HeldBodies, StoredContents
+from artelier.server.security.held_bodies import (
+    FREE_BYTES,
+    USER_LARGEST,
+    HeldBodies,
+    StoredContents,
+    reserve_content,
+)
 from artelier.server.wire.artifacts import INLINE_BYTES_MAX
 from artelier.tenant_kernel import TenantKernel
 from tests.server.house import ADDRESS, House, house, on_a_port, until
@@ -331,6 +337,28 @@ def test_a_user_has_two_exports_written_at_once(tmp_path: Path, monkeypatch: pyt
             assert {answer.status_code for answer in answers} == {200} and len(writing) == 6
 
     asyncio.run(scenario())
+
+
+def test_a_file_has_room_for_its_text_where_characters_are_wide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files of 62 MB with one emoji each took 1.4 GB: each of their characters takes four bytes."""
+    reserved = list[int]()
+
+    async def reserve(size_bytes: int) -> None:
+        reserved.append(size_bytes)
+        await reserve_content(size_bytes)
+
+    monkeypatch.setattr(uploads, "reserve_content", reserve)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as made:
+            for text in ("x" * 100_000, "\U0001f600" + "x" * 100_000):
+                sent = await made.client.post("/api/v1/uploads", files={"file": ("a.txt", text.encode())})
+                assert sent.status_code == 201, sent.text
+
+    asyncio.run(scenario())
+    assert reserved == [0, 4 * 100_004]
 
 
 def test_a_request_that_has_room_never_waits_for_more() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from io import BytesIO
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import Request
@@ -27,18 +27,19 @@ from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk, artifacts_of
 from artelier.server.pii import disarmer, escape_placeholders, scrub_content
 from artelier.server.routes import resource
+from artelier.server.security.held_bodies import reserve_content
 from artelier.server.wire.artifacts import Uploaded, Uploads
 from artelier.threads import read_beside_loop
 
 router = resource("uploads")
-
-T = TypeVar("T")
 
 FILES_MAX = 20
 FIELDS_MAX = 4
 NAME_CHARS_MAX = 80
 """Of the last piece of the artifact's id."""
 KINDS = ("document", "dataset")
+WIDE = 4
+"""Bytes that each character of a text takes in memory, if one of them is an emoji."""
 JSON_BYTES_MAX = 4 * 1024 * 1024
 JSON_ITEMS_MAX = 100_000
 """Of a file that is stored as JSON data."""
@@ -128,6 +129,8 @@ async def _store_files(desk: TenantKernel, actor: str, request: Request) -> Uplo
     await desk.services.quotas.check_stored(
         desk.services.store, desk.id, more=sum(len(one.content) for one in files)
     )
+    wide_bytes = sum(len(one.content) for one in files if not one.content.isascii())
+    await reserve_content(WIDE * wide_bytes)
     items = [await _keep(desk, actor, one, kind, subject) for one in files]
     return Uploads(items=items)
 
