@@ -60,6 +60,7 @@ from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx, make_blob
 from artelier.log.contract import stored_name
+from artelier.threads import content_owner
 
 LOOKED_MAX = 100
 """Schedules of one look; the others come with the next."""
@@ -86,12 +87,13 @@ async def waiting(services: Services, limit: int, *, tenant: str | None = None) 
 
 async def _look(services: Services, schedule: Schedule, now_us: int) -> int:
     """1 if a decision was written; 0 if nothing is due, or somebody else was faster."""
+    content_owner.set(f"tenant {schedule.tenant}")  # missed times are long to go through
     due, around = None, None
     event: EventData | None
     try:
         due = time_at_hand(schedule, now_us)
         around = await _around(services, schedule, due)
-        event = decide(schedule, around, now_us=now_us)
+        event = decide(schedule, around, due, now_us=now_us)
     except UnknownZone:  # one such schedule must not keep the others from being looked at
         if now_us - (schedule.next_due_us or now_us) < ELSEWHERE_US:
             return 0

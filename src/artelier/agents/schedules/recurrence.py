@@ -341,16 +341,15 @@ def time_at_hand(schedule: Schedule, now_us: int) -> Due | None:
     return schedule.timing.due(schedule.next_due_us, now_us)
 
 
-def decide(schedule: Schedule, around: Around, *, now_us: int) -> EventData | None:
+def decide(schedule: Schedule, around: Around, due: Due | None, *, now_us: int) -> EventData | None:
     """The event that a look at a schedule leads to; None if it is not due after all.
 
-    Errors: `UnknownZone`.
+    `due` is its `time_at_hand`.
     """
     if schedule.status is not ScheduleStatus.ACTIVE:
         return None
     if 0 < schedule.max_failures <= schedule.failures:
         return ev.SchedulePaused(reason="failures")
-    due = time_at_hand(schedule, now_us)
     if due is None:
         return None
     is_late = now_us - due.due_us > GRACE_US and schedule.queued_us != due.due_us

@@ -36,8 +36,8 @@ def _lost_time() -> AbstractContextManager[None]:
     """Now and then the time after a firing is left out."""
 
     def wrap(decide: Any) -> Any:
-        def decide_and_lose(schedule: Any, around: Any, *, now_us: int) -> Any:
-            event = decide(schedule, around, now_us=now_us)
+        def decide_and_lose(schedule: Any, around: Any, due: Any, *, now_us: int) -> Any:
+            event = decide(schedule, around, due, now_us=now_us)
             following = getattr(event, "next_due_us", None)
             if following is None or schedule.firings % 3 != 2:
                 return event
