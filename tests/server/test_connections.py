@@ -21,6 +21,7 @@ import pytest
 
 from artelier.server.http_server import Server, bind
 from artelier.server.security.connection_limits import (
+    ARRIVING_MAX,
     HEAD_LINES_MAX,
     PIECES_MAX,
     WAITING_PER_ADDRESS_MAX,
@@ -256,6 +257,29 @@ def test_a_body_is_read_no_further_than_its_answer(tmp_path: Path, monkeypatch: 
                 await reader.read()  # until the server ends it
             assert len(events) - before < 200, "of 5,000 pieces"
             writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_bodies_that_do_not_come_make_room_for_others(tmp_path: Path) -> None:
+    """1,100 half bodies, each from a stranger, took all descriptors: nobody else was answered."""
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=60) as (_, port):
+            talks = list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]()
+            for _ in range(ARRIVING_MAX + 1):
+                talks.append(await asyncio.open_connection("127.0.0.1", port))
+                talks[-1][1].write(LOGIN + b"Content-Length: 4000\r\n\r\n{")
+                await talks[-1][1].drain()
+                await asyncio.sleep(0.002)
+            first = await asyncio.wait_for(talks[0][0].read(), PATIENCE_S)  # answered, and closed
+            assert b'"too_slow"' in first, first
+            whole = await talk(port, LOGIN + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+            assert whole.startswith(b"HTTP/1.1 422"), whole
+            for reader, writer in talks[1:]:
+                assert not reader.at_eof()
+                writer.transport.abort()
+            talks[0][1].close()
 
     asyncio.run(scenario())
 

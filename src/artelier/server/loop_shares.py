@@ -25,7 +25,7 @@ SHARE_S = 0.002
 steps, each some 0.1 ms)."""
 
 
-def _sharer(owner: str) -> str:
+def sharer_of(owner: str) -> str:
     """Return whose share it is: strangers, each an address, have one together."""
     return STRANGERS if owner.startswith(STRANGER) else owner
 
@@ -108,7 +108,7 @@ class _InShares(Coroutine[object, Any, ReturnT]):
         """Whose turn it waits for, or was woken for."""
 
     def send(self, value: Any) -> object:
-        owner = self._waits_as or _sharer(content_owner.get())
+        owner = self._waits_as or sharer_of(content_owner.get())
         if not owner:
             return self._coro.send(value)
         if not self._waits_as and (turn := self._shares.turn_of(owner)) is not None:
@@ -118,7 +118,7 @@ class _InShares(Coroutine[object, Any, ReturnT]):
 
     def throw(self, *error: Any) -> object:
         # A task that is cancelled waits no longer. It may have been woken for a turn, which passes on.
-        return self._step(self._waits_as or _sharer(content_owner.get()), self._coro.throw, *error)
+        return self._step(self._waits_as or sharer_of(content_owner.get()), self._coro.throw, *error)
 
     def _step(self, owner: str, go: Callable[..., object], *args: Any) -> object:
         self._waits_as = ""

@@ -9,8 +9,8 @@ import re
 import resource
 import socket
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -139,6 +139,32 @@ class Admission:
         lane.taken -= 1
         if not lane.taken:
             self._lanes.pop(user, None)
+
+
+ARRIVING_MAX = 128
+"""Bodies of one user, and of all strangers together, that are waited for at once: each takes a descriptor."""
+
+
+class Arrivals:
+    """Bodies of requests that are waited for; the longest of a user makes room for the newest."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, OrderedDict[object, Callable[[], None]]] = {}
+
+    @contextmanager
+    def waiting(self, owner: str, hurry: Callable[[], None]) -> Generator[None]:
+        """Wait for a piece of a body; `hurry` is called if that has become too long."""
+        here, mark = self._by_owner.setdefault(owner, OrderedDict()), object()
+        here[mark] = hurry
+        if len(here) > ARRIVING_MAX:
+            _, longest = here.popitem(last=False)
+            longest()
+        try:
+            yield
+        finally:
+            here.pop(mark, None)
+            if not here:
+                self._by_owner.pop(owner, None)
 
 
 HEADERS_S = 10.0

@@ -26,7 +26,8 @@ from artelier.artifacts.content import CONTENT_BYTES_MAX
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
-from artelier.server.security.connection_limits import Admission
+from artelier.server.loop_shares import sharer_of
+from artelier.server.security.connection_limits import Admission, Arrivals
 from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.security.login_sessions import place_of
@@ -104,6 +105,7 @@ class Guard:
         self._is_secure = settings.public is not None and settings.public.is_secure
         self._gate = gate
         self._admission = Admission()
+        self._arrivals = Arrivals()
         self._bodies = HeldBodies(
             largest_bytes=max(settings.upload_max_bytes, settings.body_max_bytes, SPOKEN_MAX_BYTES)
         )
@@ -139,6 +141,7 @@ class Guard:
                 scope["path"] = _raw_path(scope)
                 identity = self._check_person(scope, headers)
             owner = _owner_of(scope, identity)
+            exchange.owner, exchange.arrivals = sharer_of(owner), self._arrivals
             if exchange.is_api:
                 exchange.take_turn = partial(self._admission.take, owner)
             exchange.body_max = self._body_max(scope["path"])
@@ -265,6 +268,9 @@ class _Exchange:
         self._size_bytes = 0
         self._began_s = asyncio.get_running_loop().time()
         self._is_complete = False
+        self._patience = asyncio.timeout(None)
+        self.owner = ""
+        self.arrivals = Arrivals()
 
     def check_length(self, length: str, *, is_safe: bool) -> None:
         """Errors: `TooLarge` before a byte is read."""
@@ -278,6 +284,10 @@ class _Exchange:
 
     def _too_large(self) -> TooLarge:
         return TooLarge("the body is too large", expected=f"at most {self.body_max:,} bytes")
+
+    def hurry(self) -> None:
+        """Wait no longer for what comes next of the body."""
+        self._patience.reschedule(asyncio.get_running_loop().time())
 
     async def begin(self) -> None:
         """Wait for a turn of the user. Errors: `TooManyAtOnce`."""
@@ -330,8 +340,9 @@ class _Exchange:
         left_s = self._began_s + self._body_s + self._size_bytes / BODY_RATE
         left_s -= asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(max(0.0, min(left_s, self._body_s))):
-                return await self._receive()
+            async with asyncio.timeout(max(0.0, min(left_s, self._body_s))) as self._patience:
+                with self.arrivals.waiting(self.owner, self.hurry):
+                    return await self._receive()
         except TimeoutError:
             self.refused = TooSlow("the body took too long to arrive", expected="more at a time")
             raise self.refused from None
