@@ -27,6 +27,7 @@ from artelier.server.security.connection_limits import (
     WAITING_PER_ADDRESS_MAX,
     _Exchanges,
 )
+from artelier.server.settings import ServerSettings
 from tests.server.house import PATIENCE_S, House, house, until
 
 
@@ -272,7 +273,8 @@ def test_bodies_that_do_not_come_make_room_for_others(tmp_path: Path) -> None:
                 talks[-1][1].write(LOGIN + b"Content-Length: 4000\r\n\r\n{")
                 await talks[-1][1].drain()
                 await asyncio.sleep(0.002)
-            first = await asyncio.wait_for(talks[0][0].read(), PATIENCE_S)  # answered, and closed
+            soon_s = ServerSettings().body_s / 2  # before its time is up
+            first = await asyncio.wait_for(talks[0][0].read(), soon_s)  # answered, and closed
             assert b'"too_slow"' in first, first
             whole = await talk(port, LOGIN + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}")
             assert whole.startswith(b"HTTP/1.1 422"), whole
