@@ -46,7 +46,7 @@ from artelier.operations.lore.world_info import write_lorebook
 from artelier.threads import run_in_content_thread
 
 WRITTEN_BYTES = 1 << 20
-"""What a card or a lorebook that is written counts for among the work of its user (a guess: a large one)."""
+"""The size that a card or lorebook counts for when it is written (a guess: a large one)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,10 @@ from artelier.threads import content_owner
 
 ReturnT = TypeVar("ReturnT")
 _Steps = Coroutine[Any, Any, ReturnT] | Generator[Any, None, ReturnT]
-"""What a task goes through."""
+"""The steps of a task."""
 
 STRANGER, STRANGERS = "address ", "strangers"
+"""The beginning of the name of an owner who is not signed in, and the owner of the share of all of them."""
 SHARE_S = 0.002
 """Of a turn of the loop, for all tasks of a user; a step that has begun goes on to its end (guess: many usual
 steps, each some 0.1 ms)."""
@@ -31,7 +32,7 @@ def sharer_of(owner: str) -> str:
 
 
 class _Share:
-    """What one user's tasks took of this turn of the loop, and those that wait for the next."""
+    """One user's share: the time taken in this turn of the loop, and the tasks that wait for the next."""
 
     __slots__ = ("is_counting", "spent_s", "waiting")
 
@@ -105,7 +106,7 @@ class _InShares(Coroutine[object, Any, ReturnT]):
         self._coro = coro
         self._shares = shares
         self._waits_as = ""
-        """Whose turn it waits for, or was woken for."""
+        """The owner for whose turn it waits, or was woken."""
 
     def send(self, value: Any) -> object:
         owner = self._waits_as or sharer_of(content_owner.get())

@@ -41,7 +41,7 @@ class ServerSettings:
     tokens_file: Path | None = None
     """Holds hashes of programs' tokens, where nobody signs in by name. None: no program has one."""
     sweeps_folder: Path | None = None
-    """Where sweeps of worlds are kept, in a folder of each tenant. None: there are none."""
+    """The folder of sweeps of worlds, with one of each tenant in it. None: the server keeps no sweeps."""
     body_max_bytes: int = MIB
     upload_max_bytes: int = 64 * MIB
     body_s: float = 30.0

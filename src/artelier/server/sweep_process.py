@@ -33,7 +33,7 @@ STORE_BYTES_MAX = 256 * MIB
 
 NICENESS = 19
 AUTOGROUP = Path("/proc/self/autogroup")
-"""Where Linux shares processors by sessions, niceness counts within one: this process has its own."""
+"""The share of a session. Linux shares processors by sessions, and `nice` counts within one alone."""
 
 
 def main() -> None:

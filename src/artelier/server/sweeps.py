@@ -78,7 +78,7 @@ END = "end.json"
 REMAINS_S = 3_600
 """After which a folder without a record is none that is being made."""
 HIDDEN = ".removed"
-"""How a folder is called that is being removed."""
+"""The end of the name of a folder that is being removed."""
 
 _ID = re.compile(r"[0-9a-f]{16}")
 

@@ -101,6 +101,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 REST_MAX_S = 0.5
+"""The longest rest of a user's thread after a body with many mistakes."""
 MISTAKES_MAX = 100
 """Of a large body, that are told one by one: 49,000 took a second."""
 
@@ -156,8 +157,11 @@ class _Route(APIRoute):
 
 
 def _count_mistakes(model: TypeAdapter[Any], value: object) -> int:
-    """Count them, in a content thread. What is wrong at many places takes the interpreter for 0.1 s at once,
-    so its user's next has to wait as long again: others have a turn between two of them."""
+    """Count the mistakes of a value, in a content thread.
+
+    Many of them take the interpreter for 0.1 s at once. The thread then rests, so that others have a turn
+    before the next body of the same user.
+    """
     began_s = time.perf_counter()
     try:
         model.validate_python(value)

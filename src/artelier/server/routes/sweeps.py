@@ -67,7 +67,7 @@ async def begin(request: Request, sweeps: OfTenant, actor: Actor, body: wire.Swe
 
 @router.get("/{id}", operation_id="sweeps_show")
 async def show(sweeps: OfTenant, id: str) -> wire.SweepShown:
-    """What was asked for, how far it is, and an estimate of the time that is left."""
+    """A sweep, its progress, and an estimate of the time that is left."""
     return _shown(await sweeps.show(id))
 
 

@@ -163,8 +163,8 @@ class Arrivals:
             yield
         finally:
             here.pop(mark, None)
-            if not here:
-                self._by_owner.pop(owner, None)
+            if not here and self._by_owner.get(owner) is here:
+                del self._by_owner[owner]
 
 
 HEADERS_S = 10.0

@@ -26,7 +26,7 @@ from artelier.artifacts.content import CONTENT_BYTES_MAX
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
-from artelier.server.loop_shares import sharer_of
+from artelier.server.loop_shares import STRANGER, sharer_of
 from artelier.server.security.connection_limits import Admission, Arrivals
 from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
 from artelier.server.security.identity import Identity, IdentityGate, client_address
@@ -426,7 +426,7 @@ def _owner_of(scope: Scope, identity: Identity | None) -> str:
     """Return who answers for what a request takes: a user, or the address of somebody who is none."""
     if identity is not None:
         return identity.name
-    return f"address {place_of(scope['client'][0])}" if scope.get("client") else ""
+    return f"{STRANGER}{place_of(scope['client'][0])}" if scope.get("client") else ""
 
 
 def _raw_path(scope: Scope) -> str:
