@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from artelier import Kernel
+from artelier import Kernel, ToolContext, tool
 from artelier.errors import LeaseHeld
 from artelier.kernel.run.services import Services
 from artelier.process import holder, is_dead, retire, uptime_us
+from artelier.testing import ManualClock
 from tests.kernel.stage import open_kernel, play
 
 
@@ -107,7 +108,7 @@ def test_a_lease_that_could_not_be_given_back_at_the_end_is_recognised(tmp_path:
 
 _DRIVER = """
 import asyncio, sys
-from artelier import Kernel
+from artelier import Kernel, ToolContext, tool
 
 async def main():
     with Kernel.open(sys.argv[1], environ={}) as kernel:
@@ -208,3 +209,56 @@ def test_a_lease_of_another_machine_ends_by_the_time_of_day(tmp_path: Path) -> N
             assert not services.is_driving("elsewhere|boot|1|2|key", (now_us - 1, 10**15))
 
     play(scenario())
+
+
+def test_a_side_effect_begins_a_second_before_its_lease_ends_at_the_latest(tmp_path: Path) -> None:
+    """Who takes the run over goes by another clock, which differs a little."""
+    clock, left_us = ManualClock(), list[int]()
+
+    async def pay() -> str:
+        "Pay."
+        ((expires_us,),) = kernel.store.look("SELECT expires_us FROM leases")
+        left_us.append(expires_us - clock.now_us())
+        return "paid"
+
+    async def scenario() -> None:
+        async with kernel.run("r") as run:
+            for _ in range(3):
+                await run.step_tool("pay", {})
+                clock.advance(14.75)
+
+    with open_kernel(tmp_path, clock=clock, tools=[tool(side_effect=True)(pay)]) as kernel:
+        play(scenario())
+
+    assert left_us == [30_000_000, 15_250_000, 30_000_000]
+
+
+def test_a_tool_is_told_a_number_that_grows_with_each_takeover(tmp_path: Path) -> None:
+    """So that the outside can refuse a call of a process that was stopped before it made it."""
+    told: list[int] = []
+
+    async def pay(ctx: ToolContext) -> str:
+        "Pay."
+        told.append(ctx.fencing_token)
+        return "paid"
+
+    async def drive(*, payments: int, done: asyncio.Event) -> None:
+        with open_kernel(tmp_path, tools=[tool(side_effect=True)(pay)]) as kernel:
+            async with kernel.run("r") as run:
+                for _ in range(payments):
+                    await run.step_tool("pay", {})
+                done.set()
+                await asyncio.Event().wait()
+
+    async def drive_until_cancelled(*, payments: int) -> None:
+        done = asyncio.Event()
+        driving = asyncio.ensure_future(drive(payments=payments, done=done))
+        await done.wait()
+        driving.cancel()
+        await asyncio.gather(driving, return_exceptions=True)
+
+    for payments in (2, 3):
+        play(drive_until_cancelled(payments=payments))
+
+    first, again, second = told
+    assert 0 < first == again < second

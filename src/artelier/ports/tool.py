@@ -78,6 +78,7 @@ class ToolContext:
         "_progress",
         "_spend",
         "deadline_us",
+        "fencing_token",
         "idempotency_key",
         "principal",
         "run_id",
@@ -91,6 +92,7 @@ class ToolContext:
         tenant_id: str,
         principal: str,
         idempotency_key: str,
+        fencing_token: int = 0,
         deadline_us: int | None,
         progress: Callable[[str], None],
         spend: Callable[[int], Awaitable[None]],
@@ -103,6 +105,9 @@ class ToolContext:
         self.principal = principal
         self.idempotency_key = idempotency_key
         """Stable over retries and resume: hand it to the outside system."""
+        self.fencing_token = fencing_token
+        """Grows with each takeover of the run: an outside system that keeps the largest it has seen refuses a
+        call of a process that was stopped before it made it."""
         self.deadline_us = deadline_us
         """Microseconds since the epoch by which the tool must be done, or None."""
         self._progress = progress

@@ -36,6 +36,9 @@ FaultPoint = Callable[[str], None]
 LEASE_TTL_US = 30_000_000
 """A holder that gave no sign of life for this long has lost its runs."""
 
+GRACE_US = 1_000_000
+"""For this long before its lease ends a holder begins no side effect: clocks of machines differ a little."""
+
 
 @dataclass(slots=True, kw_only=True)
 class TenantState:
@@ -193,9 +196,10 @@ class Services:
 
         return is_driving
 
-    def is_over(self, holder: str, end: LeaseEnd) -> bool:
-        """Return whether a holder's lease has ended, by the clock that it shares with this process."""
-        return end.is_over(now_us=self.clock.now_us(), uptime_us=self.uptime_us(holder))
+    def is_ending(self, end: LeaseEnd) -> bool:
+        """Return whether a lease of this kernel has ended, or is about to."""
+        uptime_us, soon_us = self.uptime_us(self.holder), self.clock.now_us() + GRACE_US
+        return end.is_over(now_us=soon_us, uptime_us=None if uptime_us is None else uptime_us + GRACE_US)
 
     def driver(self, tenant: str, run_id: str) -> DrivenRun | None:
         """The run if this kernel drives it; one whose loop was closed is driven no more."""

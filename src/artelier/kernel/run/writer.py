@@ -281,7 +281,7 @@ class Actor:
         While it was stopped, or the machine slept, the lease may have gone to another process.
         Errors: `LeaseLost`; `StoreUnavailable`. Cost: nothing, but for a commit once in the time of a lease.
         """
-        while services.is_over(services.holder, self._lease_end):
+        while services.is_ending(self._lease_end):
             try:
                 end = services.lease_end()
                 await self._store.renew(services.holder, until=end, streams=(self.stream,))

@@ -589,6 +589,7 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
         tenant_id=core.tenant.id,
         principal=core.actor.name if core.actor else "",
         idempotency_key=idempotency_key(core, key),
+        fencing_token=core.writer.fence.token,
         deadline_us=min(times, default=None),
         progress=beat.beat,
         spend=spend,
