@@ -160,18 +160,17 @@ class Kernel:
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
-        clock = clock or SystemClock()
         allowed = plugins if isinstance(plugins, Plugins) else Plugins(plugins)
         registry = ModelRegistry(models, environ=os.environ if environ is None else environ, plugins=allowed)
         table = _with_plugins(_by_name(tools), allowed)
-        price_table, window_table = ModelPrices(prices, clock=clock), Windows(windows)
+        price_table, window_table = ModelPrices(prices, clock=clock or SystemClock()), Windows(windows)
         watcher = _watcher(telemetry, environ)
         policy = policy or Policy.local()
         sealer = sealer_from(os.environ if environ is None else environ)
         if policy.pii:
             check_sealing(sealer)
         store = open_store(path, VIEWS, fault=fault, sealer=sealer)
-        name = holder()
+        name, clock = holder(), clock or store.clock
         services = Services(
             store=store,
             clock=clock,

@@ -24,6 +24,7 @@ from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.cli.exit_codes import COMPLETED, FAILED
+from artelier.clock import SystemClock
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.log.blobs import SECRET_BYTES
 from artelier.log.places import exists, file_beside, file_of, is_address, read_server_facts
@@ -285,7 +286,7 @@ def _check_open(call: CliCall) -> Looked:
         async with call.kernel() as kernel:
             found = [await _database(kernel, call), await _leases(kernel), await _clock(kernel)]
             if is_address(call.database):
-                found += check_server(read_server_facts(call.database), kernel.services.clock.now_us())
+                found += check_server(read_server_facts(call.database), SystemClock().now_us())
             return Looked(found, is_sealed=await has_wrapped_keys(kernel.store, secret_bytes=SECRET_BYTES))
 
     try:
@@ -359,7 +360,7 @@ def check_server(facts: ServerFacts, now_us: int) -> list[Finding]:
         )
     if abs(apart_us := facts.at_us - now_us) > AHEAD_US_MAX:
         way = "ahead of" if apart_us > 0 else "behind"
-        notes.append(f"its clock is {abs(apart_us) / 1e6:,.0f} s {way} this machine's: set them")
+        notes.append(f"its clock is {abs(apart_us) / 1e6:,.0f} s {way} this machine's, and it counts")
     found = [
         *(Finding("server", WRONG, one) for one in wrong),
         *(Finding("server", NOTE, one) for one in notes),

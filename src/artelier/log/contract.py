@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, overload
 
 import msgspec
 
+from artelier.clock import Clock
 from artelier.errors import CorruptStore, Erased, InvalidRequest, NotFound
 from artelier.log.blobs import (
     Blob,
@@ -52,7 +53,7 @@ class LeaseEnd(NamedTuple):
     """The moment at which a lease ends unless it is renewed, by two clocks."""
 
     expires_us: int
-    """Microseconds since the epoch, by the holder's clock."""
+    """Microseconds since the epoch, by the clock of the store."""
     uptime_us: int | None = None
     """The same by the time since the start of the holder's machine; None if that is unknown."""
 
@@ -278,6 +279,11 @@ class Store(Protocol):
     @property
     def label(self) -> str:
         """The name that people know it by; it never holds a password."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that all processes share: that of their machine for a file, else that of the server."""
         ...
 
     @property

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
+from artelier.clock import Clock, SystemClock
 from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
 from artelier.log import erasure
@@ -142,6 +143,10 @@ class DatabaseStore(ABC):
     @property
     @abstractmethod
     def label(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock:
+        return SystemClock()
 
     @abstractmethod
     def verify(self, *, head: str | None = None) -> Report: ...

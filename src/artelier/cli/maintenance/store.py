@@ -46,7 +46,7 @@ def copy(
             target,
             VIEWS,
             sealer=sealer_from(os.environ),
-            is_driving=_make_check(),
+            is_driving=_make_check(source),
             resume=resume,
             dry=dry_run,
             progress=_slow_down(note),
@@ -73,14 +73,16 @@ def _slow_down(note: Callable[[str], None]) -> Callable[[str], None]:
     return progress
 
 
-def _make_check() -> Driving:
-    """Return the check of which leases still hold, by the clocks of this machine."""
+def _make_check(source: str) -> Driving:
+    """Return the check of which leases of a store still hold."""
     from functools import cache
 
     from artelier.log.contract import LeaseEnd
+    from artelier.log.places import is_address, read_server_facts
     from artelier.process import is_dead, uptime_us
 
-    dead, uptime, now_us = cache(is_dead), cache(uptime_us), time.time_ns() // 1_000
+    dead, uptime = cache(is_dead), cache(uptime_us)
+    now_us = read_server_facts(source).at_us if is_address(source) else time.time_ns() // 1_000
 
     def is_driving(holder: str, end: Sequence[Any]) -> bool:
         return not dead(holder) and not LeaseEnd(*end).is_over(now_us=now_us, uptime_us=uptime(holder))

@@ -72,11 +72,10 @@ class Leftovers:
         for key in tuple(self._unread):
             if await self._has_obeyed(*key):
                 del self._unread[key]
-        now_us = services.clock.now_us()
+        is_driving = services.driving_check()
         # A lease is given back in the driver's last batch: these drivers have not let go.
         for left in await leased_runs(services.store, status=RunStatus.CANCELLED.value, limit=PAGE):
-            is_over = left.end.expires_us <= now_us or services.is_dead(left.holder)
-            if is_over and self._tenant in (None, left.tenant):
+            if self._tenant in (None, left.tenant) and not is_driving(left.holder, left.end):
                 with suppress(StoreUnavailable):  # the next look tries it again
                     await finish_cancelled(services, left.tenant, left.run)
 

@@ -11,6 +11,7 @@ is done with it.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,8 +65,11 @@ def _setting(*, is_local: bool) -> bytes:
 
 _SET_FOR_CONNECTION, _SET_FOR_TRANSACTION = _setting(is_local=False), _setting(is_local=True)
 
-_HEAD = "commits, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
-"""The number of commits, and the start of the server that tells it."""
+_HEAD = (
+    "commits, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,"
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+)
+"""The number of commits, the start of the server that tells it, and its time."""
 
 RECOVERIES_MAX = 10
 """Tries to read what a server has still to say of statements that were sent behind one that failed."""
@@ -228,6 +232,48 @@ _OWN_FAULTS = (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingErr
 """Errors that one batch brings upon itself: its neighbours in the group go on."""
 
 
+# --------------------------------------------------------------------------- time
+
+
+class ServerClock:
+    """The time of a server, as its answers tell it: machines that share a store go by this.
+
+    Between two answers it goes on as this machine does, whatever becomes of the machine's wall clock.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_us = 0
+        """The server's time less the uptime of this machine."""
+        self._error_us = 2**62
+        """By how much that may be wrong: half of the time that the answer took."""
+
+    def note(self, server_us: int, *, asked_us: int) -> None:
+        """Take note of an answer. `asked_us`: the uptime at which the server was asked.
+
+        The answer that took the least time stands until one contradicts it: the clocks have drifted, or
+        another server answers.
+        """
+        error_us = (_uptime_us() - asked_us) // 2
+        ahead_us = server_us - asked_us - error_us
+        is_other = abs(ahead_us - self._ahead_us) > error_us + self._error_us
+        if is_other or error_us < self._error_us:
+            self._ahead_us, self._error_us = ahead_us, error_us
+
+    def now_us(self) -> int:
+        return self._ahead_us + _uptime_us()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Goes on while the machine sleeps, where there is such a clock."""
+
+
+def _uptime_us() -> int:
+    return time.clock_gettime_ns(_UPTIME) // 1_000
+
+
 # --------------------------------------------------------------------------- connections
 
 
@@ -323,6 +369,7 @@ class PostgresDatabase:
         """Servers and connections so far: another one may have lost commits."""
         self._server: int | None = None
         """When the server was started that answered last: behind a pooler, another one answers unnoticed."""
+        self.clock = ServerClock()
         self._transaction = "0"
         """The number by which the server knows the transaction that writes."""
         self._pipeline: psycopg.Pipeline | None = None
@@ -429,17 +476,17 @@ class PostgresDatabase:
         self._enter_pipeline()
         self.open_transaction()
         # Nobody else passes here until the transaction ends: positions have no gaps, and heads no rivals.
-        commits, server, self._transaction = self.only(
-            f"SELECT {_HEAD}, pg_current_xact_id()::text FROM store_head FOR UPDATE"
-        )
-        self._commits = self._note_head(commits, server)
+        self._commits, self._transaction = self._ask_head(", pg_current_xact_id()::text", "FOR UPDATE")
 
-    def _note_head(self, commits: int, server: int) -> int:
-        """Note which server answers; returns `commits`."""
+    def _ask_head(self, more: str = "", lock: str = "") -> list[Any]:
+        """Return the number of commits, and what else is asked. Notes which server answers, and its time."""
+        asked_us = _uptime_us()
+        commits, server, now_us, *found = self.only(f"SELECT {_HEAD}{more} FROM store_head {lock}")
+        self.clock.note(now_us, asked_us=asked_us)
         if self._server not in (None, server):
             self.connections += 1
         self._server = server
-        return commits
+        return [commits, *found]
 
     def flush(self) -> None:
         if self._pipeline is not None:
@@ -515,7 +562,7 @@ class PostgresDatabase:
     def data_version(self) -> int:
         commits = self._commits
         if commits is None:
-            commits = self._note_head(*self.only(f"SELECT {_HEAD} FROM store_head"))
+            (commits,) = self._ask_head()
         # After a new connection nothing is known of what others did meanwhile.
         return commits - self._own_commits + (self.connections << 48)
 

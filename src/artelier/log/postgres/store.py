@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from artelier.clock import Clock
 from artelier.errors import ArtelierError, NotFound
 from artelier.ids import fresh_secret
 from artelier.log import erasure
@@ -146,6 +147,7 @@ class PostgresStore(DatabaseStore):
             writing.close()
             raise
         self._writing, self._reader = writing, reading
+        writing.data_version()  # from here on the server's time is known
         self._start(writing, reading, versions=versions, schema_version=SCHEMA_VERSION)
         self._listener: CommitListener | None = None
         if not writing.db.is_pooled or listening != self._parameters:
@@ -166,6 +168,10 @@ class PostgresStore(DatabaseStore):
     @property
     def label(self) -> str:
         return label_of(self._parameters)
+
+    @property
+    def clock(self) -> Clock:
+        return self._writing.clock
 
     @contextmanager
     def _snapshot(self) -> Generator[Database]:
