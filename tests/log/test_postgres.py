@@ -32,6 +32,7 @@ from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_server import PostgresServer, shared_server
 from tests.log.proxy import Proxy, check_commits_in_doubt, count_waits
+from tests.processes import killed_at_last
 
 if TYPE_CHECKING:
     from artelier.log.postgres.store import ServerFacts
@@ -297,6 +298,12 @@ def _artelier(address: str, *words: str, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
+def _done(address: str, *words: str, cwd: Path) -> None:
+    process = _artelier(address, *words, cwd=cwd)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+
+
 def test_a_run_that_was_killed_goes_on_and_verifies(address: str, tmp_path: Path) -> None:
     words = (
         "do",
@@ -326,6 +333,49 @@ def test_a_run_that_was_killed_goes_on_and_verifies(address: str, tmp_path: Path
     checked, _ = _artelier(address, "verify", "--head", report.head, cwd=tmp_path).communicate()
     assert checked.rstrip().endswith("ok")
     assert "truncation  excluded" in checked
+
+
+def test_a_worker_waits_for_a_server_that_is_started_again(tmp_path: Path) -> None:
+    """It ended, so that each outage counted as a process that its runs had ended: after two they were parked."""
+    server = _own_server()
+    try:
+        address = server.make_database()
+        goal = ("--goal", "Which three regions sold most?", "--workspace", str(SALES), "--solo")
+        _done(address, "schedule", "add", "daily", "--every", "1d", *goal, cwd=tmp_path)
+        worker = _artelier(address, "worker", cwd=tmp_path)
+        with killed_at_last(worker):
+            lines = iter(worker.stdout or ())
+            assert any("worker on" in line for line in lines)
+            server.stop("fast")
+            assert any("trying again" in line for line in lines)
+            server.start()
+            _done(address, "schedule", "fire", "daily", cwd=tmp_path)
+            assert any("completed" in line for line in lines)
+
+            worker.send_signal(signal.SIGTERM)
+            worker.communicate()
+        assert worker.returncode == 0
+    finally:
+        server.close()
+
+
+def test_a_worker_that_is_told_to_end_while_the_server_is_away_ends(tmp_path: Path) -> None:
+    server = _own_server()
+    try:
+        address = server.make_database()
+        worker = _artelier(address, "worker", cwd=tmp_path)
+        with killed_at_last(worker):
+            lines = iter(worker.stdout or ())
+            assert any("worker on" in line for line in lines)
+            server.stop("fast")
+            assert any("trying again" in line for line in lines)
+
+            worker.send_signal(signal.SIGTERM)
+            said, _ = worker.communicate()
+        server.start()
+        assert worker.returncode == 0, said
+    finally:
+        server.close()
 
 
 LOOKS = (

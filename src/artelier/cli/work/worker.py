@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from artelier.kernel import AgentResult
 
 app = alone()
+
+AWAY_S = 1.0
+"""The time between two looks at a store that cannot be read."""
 
 
 @command(app, example="artelier worker --once")
@@ -58,6 +61,7 @@ async def worker(
 
     from artelier.agents import Worker
     from artelier.cli.work.sigterm import drain_on_sigterm
+    from artelier.errors import StoreUnavailable
     from artelier.kernel.queries.runs import Labels
 
     driven: set[tuple[str, str]] = set()
@@ -84,11 +88,31 @@ async def worker(
             working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
         else:
             call.screen.note(f"worker on {call.database_label}; Ctrl-C ends it")
-            working = drives.forever()
+            working = _forever(call, drives)
         try:
             await _until_told(call, drives, working, told_to_end, drain_s=drain_s)
         finally:
-            call.screen.note(f"head {await kernel.head()}", "dim")
+            with suppress(StoreUnavailable):
+                call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+async def _forever(call: CliCall, drives: Worker) -> None:
+    """Work until cancelled. A server that is away, as while it is started again, is waited for.
+
+    A process that ended with it would be counted as one that its runs have ended.
+    """
+    import asyncio
+
+    from artelier.errors import StoreClosed, StoreUnavailable
+
+    while True:
+        try:
+            await drives.forever()
+        except StoreClosed:
+            raise
+        except StoreUnavailable as error:
+            call.screen.note(f"{display.line(str(error))}; trying again")
+            await asyncio.sleep(AWAY_S)
 
 
 async def _until_told(
