@@ -336,7 +336,7 @@ def test_a_run_that_was_killed_goes_on_and_verifies(address: str, tmp_path: Path
 
 
 def test_a_worker_waits_for_a_server_that_is_started_again(tmp_path: Path) -> None:
-    """It ended, so that each outage counted as a process that its runs had ended: after two they were parked."""
+    """It ended, and each outage was counted against its runs: after two they were parked."""
     server = _own_server()
     try:
         address = server.make_database()

@@ -47,9 +47,15 @@ def torture(
             "--availability", help="Hostile inputs of one tenant against a server; see another's waits."
         ),
     ] = False,
+    workers: Annotated[
+        bool, typer.Option("--workers", help="Four real workers over one PostgreSQL, and their faults.")
+    ] = False,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", help="With --workers: so many runs pay ten times.", min=1)
+    ] = 1_000,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="NAME", help="With --availability: this input; repeatable."),
+        typer.Option("--only", metavar="NAME", help="This input, or this plan of faults; repeatable."),
     ] = None,
 ) -> int:
     """Try to break the promises of the kernel.
@@ -58,8 +64,11 @@ def torture(
     people who interfere; then the promises are checked. A failure names the command that repeats it.
     With --availability a real server is attacked by one tenant, input by input, while another asks 50 times a
     second; at the end a run freezes its server until it is parked. It takes ten minutes, of two cores of its
-    own.
+    own. With --workers the faults are those of four `artelier worker`: kill -9, SIGTERM in turn, SIGSTOP past
+    the lease; a server that is stopped, read-only, or has no connections left; connections that are cut.
     """
+    if workers:
+        return _workers(call, only or [], runs=runs, seed=start)
     if availability:
         return _availability(call, only or [], plant=plant or "")
     from artelier_lab.torture import run_torture
@@ -107,6 +116,22 @@ def _show(call: CliCall, found: dict[str, Any]) -> None:
     failed = len(found["failures"])
     verdict = "every promise held" if found["ok"] else f"{display.count(failed, 'seed')} failed"
     call.screen.line(verdict, "bold green" if found["ok"] else "bold red")
+
+
+def _workers(call: CliCall, names: list[str], *, runs: int, seed: int) -> int:
+    from artelier_lab.torture.workers import run_workers
+
+    found = run_workers(names, runs=runs, seed=seed, progress=call.screen.note)
+    if call.as_json:
+        call.screen.json(found)
+    else:
+        for name, one in found["plans"].items():
+            call.screen.line(f"{name}: {one['payments']:,} payments, {_counted(one['faults'])}")
+            for finding in one["findings"]:
+                call.screen.line(f"- {finding}")
+        verdict = "every promise held" if found["ok"] else "a promise was broken"
+        call.screen.line(verdict, "bold green" if found["ok"] else "bold red")
+    return COMPLETED if found["ok"] else FAILED
 
 
 def _availability(call: CliCall, names: list[str], *, plant: str) -> int:
