@@ -148,7 +148,9 @@ def _models() -> dict[str, Any]:
 
         return reply
 
-    return models | {f"reply:{name}": ScriptedModel(answer(name)) for name in REPLIES}
+    return models | {
+        f"reply:{name}": ScriptedModel(answer(name), delay_s=one.delay_s) for name, one in REPLIES.items()
+    }
 
 
 async def serve(path: Path, provider_url: str, plant: str) -> None:

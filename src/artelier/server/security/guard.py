@@ -27,7 +27,8 @@ from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.loop_shares import STRANGER, sharer_of
-from artelier.server.security.connection_limits import Admission, Arrivals
+from artelier.server.security.connection_limits import OPEN_MAX, OPEN_SHARE, Admission, Arrivals
+from artelier.server.security.connections import connections_max
 from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.security.login_sessions import place_of
@@ -104,7 +105,7 @@ class Guard:
         self._proxies = settings.proxies
         self._is_secure = settings.public is not None and settings.public.is_secure
         self._gate = gate
-        self._admission = Admission()
+        self._admission = Admission(open_max=min(OPEN_MAX, connections_max() // OPEN_SHARE))
         self._arrivals = Arrivals()
         self._bodies = HeldBodies(
             largest_bytes=max(settings.upload_max_bytes, settings.body_max_bytes, SPOKEN_MAX_BYTES)

@@ -9,6 +9,7 @@ from artelier_lab.availability.inputs import (
     crumbs,
     documents,
     floods,
+    held_answers,
     programs,
     reads,
     shared_pools,
@@ -30,6 +31,7 @@ INPUTS = (
     *floods.INPUTS,
     *answers.INPUTS,
     *crumbs.INPUTS,
+    *held_answers.INPUTS,
 )
 """In the order in which they are tried."""
 
