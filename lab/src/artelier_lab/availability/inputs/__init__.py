@@ -13,6 +13,7 @@ from artelier_lab.availability.inputs import (
     programs,
     reads,
     shared_pools,
+    societies,
     strangers,
     uploads,
 )
@@ -32,6 +33,7 @@ INPUTS = (
     *answers.INPUTS,
     *crumbs.INPUTS,
     *held_answers.INPUTS,
+    *societies.INPUTS,
 )
 """In the order in which they are tried."""
 
