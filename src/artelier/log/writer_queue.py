@@ -92,7 +92,7 @@ def _rows_of(batch: Batch | None) -> int:
 
 
 class WriterQueue:
-    """The jobs of each tenant in the order in which they came. Event loops put them in, a thread takes them."""
+    """The jobs of each tenant, in their order. Event loops put them in, and one thread takes them."""
 
     def __init__(self) -> None:
         self._wake = threading.Condition(threading.Lock())

@@ -646,7 +646,8 @@ SELECT r.tenant, r.run FROM awake r
 async def due_runs(store: Store, look: DueLook) -> list[tuple[str, str]]:
     """Return runs at the top of their trees that should be driven now, as (tenant, run id).
 
-    First comes the oldest of each tenant, then the second of each. They are runs of built-in loops that are not over and wait for nothing.
+    First comes the oldest of each tenant, then the second of each. They are runs of built-in loops that are
+    not over and wait for nothing.
     Cost: O(runs that are awake), however many have ended.
     """
     labels = look.labels
