@@ -19,6 +19,10 @@ PATIENCE_S = 120.0
 """How long a worker may take to end once it was told to; only one that hangs takes it all."""
 
 
+STARTED_MAX = 200
+"""Workers that one plan may need; only those that never work take them all."""
+
+
 class Hand:
     """One worker."""
 
@@ -69,6 +73,8 @@ class Crew:
         """Replace workers that have ended by themselves, as a supervisor does."""
         for index, hand in enumerate(self.hands):
             if (code := hand.process.poll()) is not None:
+                if len(self._started) > STARTED_MAX:
+                    raise RuntimeError(f"workers end again and again: {hand.log.read_text()[-500:]}")
                 self.counts[f"ended by itself with {code}"] += 1
                 self.hands[index] = self.start()
 
