@@ -400,6 +400,13 @@ class DatabaseStore(ABC):
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         return self._rows(sql, parameters)
 
+    async def survey(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        def read() -> list[Row]:
+            with self._snapshot() as db:
+                return _all_rows(db, sql, parameters)
+
+        return await asyncio.to_thread(read)
+
     async def renew(self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None) -> None:
         await self._writer.call(lambda db: extend_leases(db, holder, until=until, streams=streams))
 
