@@ -115,15 +115,14 @@ class _InlineWriter(Writer):
         return
 
     def _enqueue_all(self, jobs: list[Any]) -> list[asyncio.Future[Any]]:
-        self._queue.extend(jobs)
+        futures = super()._enqueue_all(jobs)
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(0.004, self._drain)
-        return [job.future for job in jobs]
+        return futures
 
     def _drain(self) -> None:
         self._due = None
-        group, self._queue = list(self._queue), type(self._queue)()
-        if group:
+        while self._queue and (group := self._queue.take()):
             self._commit(group)
 
     def stop(self) -> None:

@@ -108,6 +108,56 @@ def test_a_store_goes_on_after_the_server_was_started_again(tmp_path: Path) -> N
         server.close()
 
 
+_STOPPED = """
+import asyncio, os, signal, sys
+from contextlib import closing
+from artelier.errors import StoreUnavailable
+from artelier.log.places import open_store
+from artelier.testing.conformance.stage import batch
+from artelier.testing.conformance.view import TALLY
+
+def fault(instant):
+    if instant == "commit.before" and os.environ.pop("STOPS", ""):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+async def main():
+    with closing(open_store(sys.argv[1], (TALLY,), fault=fault)) as store:
+        for number in (1, 2):
+            try:
+                await store.append(batch("run:stopped", number))
+                print("written", number)
+            except StoreUnavailable:
+                print("refused", number)
+
+asyncio.run(main())
+"""
+"""A process that stops itself in its first transaction."""
+
+
+@pytest.mark.slow
+def test_a_process_that_was_stopped_in_a_transaction_makes_nobody_fail(address: str) -> None:
+    """Others wait until the server has ended it, which is sooner than they give up."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STOPPED, address],
+        env={**os.environ, "STOPS": "yes"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with killed_at_last(process):
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+
+        async def story(store: Store) -> None:
+            await store.append(batch("run:a", 1))
+
+        tell(address, story)
+        process.send_signal(signal.SIGCONT)
+        said, _ = process.communicate()
+
+    assert said.splitlines() == ["refused 1", "written 2"]
+    assert verify_place(address, (TALLY,)).findings == []
+
+
 def test_a_server_that_lost_commits_is_noticed_and_nothing_is_written(tmp_path: Path) -> None:
     """An asynchronous standby that was behind takes over: here, a copy of the data from before."""
     server = _own_server()

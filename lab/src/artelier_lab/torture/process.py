@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import artelier.log.database_store
 from artelier.app import Kernel
-from artelier.errors import StoreClosed
 from artelier.kernel import Policy
 from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.log.writer import Writer
@@ -63,20 +62,17 @@ class InlineWriter(Writer):
         return
 
     def _enqueue_all(self, jobs: list[Any]) -> list[asyncio.Future[Any]]:
-        if self._stopping:
-            raise StoreClosed("the store is closed")
-        self._queue.extend(jobs)
+        futures = super()._enqueue_all(jobs)
         if self._due is None:
             loop = asyncio.get_running_loop()
             self._due = loop.call_later(
                 self.process.plan.commit_delay_s(), self._drain, context=self.process.context
             )
-        return [job.future for job in jobs]
+        return futures
 
     def _drain(self) -> None:
         self._due = None
-        group, self._queue = list(self._queue), type(self._queue)()
-        if group:
+        while self._queue and (group := self._queue.take()):
             self._commit(group)
             self.process.wrote()
 

@@ -49,4 +49,22 @@ def _imported(name: str, turns: int, chars: int) -> Input:
     return Input(name=f"chat-import-{name}", attack=attack, twin=twin)
 
 
-INPUTS = (_imported("of-240-mb", 252, 1_000_000 - 10), _imported("of-2000-turns", 2_000, 200))
+async def _delete(scene: Scene, turns: int) -> list[Answer]:
+    """Take a chat in and delete it again."""
+    imported = await _import(scene, turns, 200)
+    return [imported, await scene.attacker.ask("DELETE", f"/sessions/c{scene.name}", within_s=60.0)]
+
+
+async def _delete_long(scene: Scene) -> str:
+    return counted(await _delete(scene, 2_000))
+
+
+async def _delete_short(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _delete(scene, 3))
+
+
+INPUTS = (
+    _imported("of-240-mb", 252, 1_000_000 - 10),
+    _imported("of-2000-turns", 2_000, 200),
+    Input(name="chat-deleted-of-2000-turns", attack=_delete_long, twin=_delete_short),
+)

@@ -67,7 +67,7 @@ def _admin(crew: Crew) -> Any:
 async def _cut(crew: Crew, rng: random.Random) -> None:
     """End three connections at whatever they do."""
     with _admin(crew) as db:
-        db.execute(f"SELECT pg_terminate_backend(pid) FROM ({OURS} ORDER BY random() LIMIT 3) AS some")
+        db.execute(f"SELECT pg_terminate_backend(pid) FROM ({OURS} ORDER BY random() LIMIT 3) AS found")
     crew.counts["connections cut"] += 3
     await asyncio.sleep(rng.uniform(0.0, 0.5))
 
@@ -89,7 +89,7 @@ async def _spend_connections(crew: Crew, rng: random.Random) -> None:
 
     crew.counts["connections spent"] += 1
     with ExitStack() as held, _admin(crew) as db:
-        db.execute(f"SELECT pg_terminate_backend(pid) FROM ({OURS}) AS all_of_them")
+        db.execute(f"SELECT pg_terminate_backend(pid) FROM ({OURS}) AS found")
         end = asyncio.get_running_loop().time() + rng.uniform(1.0, 5.0)
         while asyncio.get_running_loop().time() < end:
             with suppress(psycopg.OperationalError):
