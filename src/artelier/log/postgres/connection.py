@@ -46,7 +46,16 @@ CONNECT_TIMEOUT_S = 10
 LOCK_TIMEOUT_MS = 10_000
 """How long a writer waits for another process's transaction before `StoreLocked`."""
 IDLE_IN_TRANSACTION_MS = 60_000
-"""After this long the server ends a transaction whose process has stopped: others wait for its lock."""
+"""After this long the server ends a transaction whose process has stopped, unless statements are pipelined."""
+
+_END_SILENT = (
+    "SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
+    f" WHERE l.relation = '{SCHEMA}.store_head'::regclass AND l.granted AND a.pid <> pg_backend_pid()"
+    " AND a.wait_event = 'ClientRead'"
+    f" AND a.query_start < clock_timestamp() - interval '{LOCK_TIMEOUT_MS - 1_000} milliseconds'"
+)
+"""Ends who has the turn and has said nothing for as long as others wait: a process that was stopped, a
+machine that sleeps. The server itself does not count time while it waits for the rest of a pipeline."""
 
 _SETTINGS = {
     "search_path": f"{SCHEMA},pg_catalog",
@@ -466,6 +475,10 @@ class PostgresDatabase:
 
     def begin(self) -> None:
         try:
+            self._begin()
+        except psycopg.errors.LockNotAvailable:
+            self.rollback()
+            self.execute(_END_SILENT)
             self._begin()
         except psycopg.OperationalError:  # nothing was written yet: begin anew, with another connection
             if not self._connect_again():
