@@ -46,7 +46,7 @@ CONNECT_TIMEOUT_S = 10
 LOCK_TIMEOUT_MS = 10_000
 """How long a writer waits for another process's transaction before `StoreLocked`."""
 IDLE_IN_TRANSACTION_MS = 60_000
-"""After this long the server ends a transaction whose process has stopped, unless statements are pipelined."""
+"""After this long the server ends a transaction whose process says nothing, but in a pipeline never."""
 
 _END_SILENT = (
     "SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
