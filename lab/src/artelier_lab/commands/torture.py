@@ -64,8 +64,7 @@ def torture(
     people who interfere; then the promises are checked. A failure names the command that repeats it.
     With --availability a real server is attacked by one tenant, input by input, while another asks 50 times a
     second; at the end a run freezes its server until it is parked. It takes ten minutes, of two cores of its
-    own. With --workers the faults are those of four `artelier worker`: kill -9, SIGTERM in turn, SIGSTOP past
-    the lease; a server that is stopped, read-only, or has no connections left; connections that are cut.
+    own. With --workers, the plans are kill, restart, stop, server, cut, read-only and connections.
     """
     if workers:
         return _workers(call, only or [], runs=runs, seed=start)
@@ -85,14 +84,14 @@ def torture(
             keep=keep,
             progress=tried,
         )
-    if call.as_json:
-        call.screen.json(found)
-    else:
-        _show(call, found)
+    _show(call, found)
     return COMPLETED if found["ok"] else FAILED
 
 
 def _show(call: CliCall, found: dict[str, Any]) -> None:
+    if call.as_json:
+        call.screen.json(found)
+        return
     call.screen.facts(
         [
             ("seeds", f"{found['seeds']:,} of {found['asked']:,}"),

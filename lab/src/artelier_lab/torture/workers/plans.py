@@ -103,7 +103,7 @@ PLANS: dict[str, Plan] = {
     "restart": Plan(fault=_restart, every_s=4.0),
     "stop": Plan(fault=_stop, every_s=2.0, settles=True),
     "server": Plan(fault=_end_server, every_s=8.0, settles=True),
-    "cut": Plan(fault=_cut, every_s=0.2),
+    "cut": Plan(fault=_cut, every_s=0.2, settles=True),
     "read-only": Plan(fault=_forbid_writing, every_s=8.0),
     "connections": Plan(fault=_spend_connections, every_s=8.0),
 }
