@@ -8,7 +8,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ async def _try(plan: Plan, server: PostgresServer, folder: Path, *, runs: int, s
 
 
 @contextmanager
-def _book(folder: Path) -> Iterator[None]:
+def _book(folder: Path) -> Generator[None]:
     before = os.environ.get("ARTELIER_LAB_BOOK")
     os.environ["ARTELIER_LAB_BOOK"] = str(folder / "book")
     try:
