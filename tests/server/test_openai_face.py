@@ -345,6 +345,13 @@ def test_addresses_of_programs_that_are_not_there_are_json(tmp_path: Path) -> No
                 assert answer.status_code == 404, path
                 assert answer.headers["content-type"] == "application/json", path
                 assert "error" in answer.json()
+            for path in ("/api/v1/nothing", "/v1/embeddings", "/v1/completions", "/.well-known/nothing"):
+                answer = await made.client.post(path, json={"model": MODEL, "input": "a"})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found"), path
+            for method, path in (("GET", "/v1/chat/completions"), ("DELETE", "/v1/chat/completions")):
+                answer = await made.client.request(method, path)
+                assert (answer.status_code, answer.headers["allow"]) == (405, "POST"), method
+                assert answer.json()["error"]["code"] == "method_not_allowed"
 
     asyncio.run(main())
 
