@@ -275,7 +275,10 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
     [
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
-        ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "x"}}, "tools": [WEATHER]}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "weather", "tools": [WEATHER]}, "tool_choice"),
+        ({"tool_choice": {"type": "mcp", "server_label": "x"}, "tools": [WEATHER]}, "tool_choice"),
         ({"response_format": {"type": "grammar"}}, "response_format"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
@@ -299,6 +302,33 @@ def test_what_cannot_be_passed_on_is_refused_by_its_name(
                 await client.chat.completions.create(**{"model": MODEL, "messages": SAID, **more})
             assert told.value.param == param
             assert not made.model.requests
+
+    asyncio.run(main())
+
+
+def test_a_tool_that_is_chosen_by_its_name_is_the_only_one_shown(tmp_path: Path) -> None:
+    clock: Any = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
+    named: Any = {"type": "function", "function": {"name": "weather"}}
+    some: Any = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named]}}
+    flat: list[Any] = [{"type": "function", **one["function"]} for one in (WEATHER, clock)]
+
+    async def main() -> None:
+        async with served(tmp_path, *["Sunny."] * 4) as (made, client):
+            for choice in (named, some):
+                await client.chat.completions.create(
+                    model=MODEL, messages=SAID, tools=[WEATHER, clock], tool_choice=choice
+                )
+            await client.responses.create(
+                model=MODEL, input="How?", tools=flat, tool_choice={"type": "function", "name": "weather"}
+            )
+            chosen: Any = {"type": "allowed_tools", "mode": "required", "tools": flat}
+            await client.responses.create(model=MODEL, input="How?", tools=flat, tool_choice=chosen)
+            shown = [
+                ([tool.name for tool in one.tools], one.params["tool_choice"]) for one in made.model.requests
+            ]
+            assert shown[0] == shown[2] == (["weather"], "required")
+            assert shown[1] == (["weather"], "auto")
+            assert shown[3] == (["weather", "clock"], "required")
 
     asyncio.run(main())
 

@@ -166,11 +166,7 @@ def read_completion(body: bytes) -> AskedCall:
     params: dict[str, Any] = {name: getattr(asked, name) for name in PASSED}
     params["max_output_tokens"] = asked.max_completion_tokens or asked.max_tokens
     params["thinking"] = False if asked.reasoning_effort == "none" else asked.reasoning_effort
-    tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
-    if choice == "none":
-        tools = ()
-    elif tools:
-        params["tool_choice"] = choice
+    tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     messages = tuple(_message(one, at) for at, one in enumerate(asked.messages))
     check_texts(messages, param="messages")
     return AskedCall(
@@ -198,11 +194,58 @@ def check_refused(given: Mapping[str, Any], names: Sequence[str]) -> None:
             raise refuse(name, f"{name} is not supported here", hint="Leave the parameter out.")
 
 
-def tool_choice(given: str | Mapping[str, Any] | None) -> str | None:
-    """Return `auto`, `none` or `required`. Errors: `InvalidRequest` for one tool by its name."""
-    if given is None or given in ("auto", "none", "required"):
-        return cast("str | None", given)
-    raise refuse("tool_choice", "tool_choice", expected="auto, none or required", got=str(given)[:100])
+def choose_tools(
+    tools: tuple[ToolSchema, ...], given: str | Mapping[str, Any] | None
+) -> tuple[tuple[ToolSchema, ...], str | None]:
+    """Return the tools that a model is shown, and `auto` or `required`; None for its own way.
+
+    A choice by names leaves the others out, since no parameter of all providers names tools: a model that is
+    shown one tool, and must call one, calls this one. Errors: `InvalidRequest` for a tool that is not there.
+    """
+    mode, names = _choice_of(given)
+    if names is not None:
+        known = {one.name for one in tools}
+        if not names or not known.issuperset(names):
+            raise refuse(
+                "tool_choice",
+                "tool_choice names a tool that is not in tools",
+                expected=", ".join(sorted(known))[:300] or "tools",
+                got=", ".join(sorted(names - known))[:100] or "no name",
+            )
+        tools = tuple(one for one in tools if one.name in names)
+    if mode == "required" and not tools:
+        raise refuse("tool_choice", "tool_choice needs tools", got=str(given)[:100])
+    return ((), None) if mode == "none" or not tools else (tools, mode)
+
+
+def _choice_of(given: str | Mapping[str, Any] | None) -> tuple[str | None, set[str] | None]:
+    """Return how a model must choose, and from which tools; None for all. Errors: `InvalidRequest`."""
+    mode: object = given
+    named: object = None
+    if isinstance(given, Mapping):
+        stated = _object_in(given, "allowed_tools")  # within it in completions, beside it in responses
+        if given.get("type") == "function":
+            mode, named = "required", [given]
+        elif given.get("type") == "allowed_tools" and isinstance(stated.get("tools"), list):
+            mode, named = stated.get("mode"), stated.get("tools")
+    if mode not in (None, "auto", "none", "required"):
+        expected = "auto, none, required or tools by name"
+        raise refuse("tool_choice", "tool_choice", expected=expected, got=str(given)[:100])
+    tools = cast("list[object] | None", named)
+    return cast("str | None", mode), None if tools is None else {_name_in(one) for one in tools}
+
+
+def _name_in(choice: object) -> str:
+    """Return the name of the tool in `{"function": {"name": ...}}` or `{"name": ...}`; empty if none is."""
+    if not isinstance(choice, Mapping):
+        return ""
+    return str(_object_in(cast("Mapping[str, Any]", choice), "function").get("name") or "")
+
+
+def _object_in(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object of this name, or else the one it would stand in."""
+    inner: object = given.get(name)
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else given
 
 
 class MessagePiece(Protocol):

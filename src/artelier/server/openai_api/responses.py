@@ -25,11 +25,11 @@ from artelier.server.openai_api.requests import (
     check_arguments,
     check_refused,
     check_texts,
+    choose_tools,
     message_parts,
     misfit,
     refuse,
     schema_of_tool,
-    tool_choice,
 )
 
 INPUT_CHARS_MAX = 1_000_000
@@ -124,11 +124,7 @@ def read_response(body: bytes) -> AskedCall:
         "thinking": False if effort == "none" else effort,
     }
     check_texts(messages, param="input")
-    tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
-    if choice == "none":
-        tools = ()
-    elif tools:
-        params["tool_choice"] = choice
+    tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     return AskedCall(
         model=asked.model,
         messages=tuple(messages),
