@@ -280,6 +280,7 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
         ({"tool_choice": "weather", "tools": [WEATHER]}, "tool_choice"),
         ({"tool_choice": {"type": "mcp", "server_label": "x"}, "tools": [WEATHER]}, "tool_choice"),
         ({"response_format": {"type": "grammar"}}, "response_format"),
+        ({"extra_body": {"models": ["a", "b"]}}, "models"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
         ({"messages": [_calling("1," * 30_000, "[" * 30_000)]}, "messages"),
@@ -329,6 +330,33 @@ def test_a_tool_that_is_chosen_by_its_name_is_the_only_one_shown(tmp_path: Path)
             assert shown[0] == shown[2] == (["weather"], "required")
             assert shown[1] == (["weather"], "auto")
             assert shown[3] == (["weather", "clock"], "required")
+
+    asyncio.run(main())
+
+
+def test_what_openai_does_not_know_goes_to_the_provider_as_it_stands(tmp_path: Path) -> None:
+    from artelier.chat import Session
+
+    more = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1, "chat_template_kwargs": {"think": False}}
+
+    async def main() -> None:
+        async with served(tmp_path, *["now"] * 2) as (made, client):
+            await client.chat.completions.create(
+                model=MODEL, messages=SAID, verbosity="low", service_tier="flex", user="me", extra_body=more
+            )
+            text: Any = {"verbosity": "high"}
+            await client.responses.create(model=MODEL, input="How?", text=text, truncation="disabled")
+            params, others = (one.params for one in made.model.requests)
+            assert params["extra"] == {"repetition_penalty": 1.1, "chat_template_kwargs": {"think": False}}
+            assert (params["top_k"], params["min_p"], params["verbosity"]) == (20, 0.1, "low")
+            assert params["service_tier"] == "flex"
+            assert (others["verbosity"], "extra" in others) == ("high", False)
+            await Session.open(made.desk, "desk", model="scripted")
+            with pytest.raises(openai.BadRequestError) as told:
+                await client.chat.completions.create(
+                    model="artelier/desk", messages=SAID, extra_body={"provider": {"only": ["together"]}}
+                )
+            assert told.value.param == "provider"
 
     asyncio.run(main())
 

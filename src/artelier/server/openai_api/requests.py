@@ -1,7 +1,8 @@
 """Requests as OpenAI's clients send them, read into what the kernel takes.
 
 Whatever would change the answer and cannot be passed on is refused by its name; what only concerns OpenAI's
-own service (`user`, `metadata`, `store`, ...) is let through without effect.
+own service (`user`, `metadata`, `store`, ...) is let through without effect. What other providers know beyond
+OpenAI, such as `repetition_penalty`, joins the body that they are sent.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from artelier.artifacts.json_items import ITEMS_MAX, count_items
 from artelier.errors import InvalidRequest
 from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
+from artelier.ports.model_params import OWNED
 
 MESSAGES_MAX = 2_048
 """Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""
@@ -115,6 +117,22 @@ PASSED = (
 )
 """Parameters that have the same name here."""
 
+OWN = ("top_k", "min_p", "verbosity", "service_tier")
+"""Others that have it, and that not every client of OpenAI knows."""
+
+SERVICE = (
+    "user",
+    "metadata",
+    "store",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "stream_options",
+    "truncation",
+    "modalities",
+)
+"""What only concerns OpenAI's own service, and changes no answer here."""
+
 REFUSED = (
     "logprobs",
     "top_logprobs",
@@ -164,6 +182,7 @@ def read_completion(body: bytes) -> AskedCall:
     if asked.n not in (None, 1):
         raise refuse("n", "one answer is made for a request", expected="n of 1", got=asked.n)
     params: dict[str, Any] = {name: getattr(asked, name) for name in PASSED}
+    params |= params_beyond(asked.model_extra or {})
     params["max_output_tokens"] = asked.max_completion_tokens or asked.max_tokens
     params["thinking"] = False if asked.reasoning_effort == "none" else asked.reasoning_effort
     tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
@@ -190,8 +209,22 @@ def misfit(error: ValidationError) -> InvalidRequest:
 def check_refused(given: Mapping[str, Any], names: Sequence[str]) -> None:
     """Errors: `InvalidRequest` for a parameter that changes an answer and that no door passes on."""
     for name in names:
-        if given.get(name) not in (None, False, [], {}):
+        if given.get(name) not in (None, False, [], {}, ["text"]):
             raise refuse(name, f"{name} is not supported here", hint="Leave the parameter out.")
+
+
+def params_beyond(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that no field reads. Errors: `InvalidRequest` for what is recorded and paid."""
+    beyond = {name: value for name, value in given.items() if value is not None and name not in SERVICE}
+    params = {name: beyond.pop(name) for name in OWN if name in beyond}
+    check_refused(beyond, sorted(OWNED))
+    return params | ({"extra": beyond} if beyond else {})
+
+
+def refuse_extra(asked: AskedCall, why: str) -> None:
+    """Refuse what goes to a provider as it stands. Errors: `InvalidRequest` naming the first parameter."""
+    for name in asked.params.get("extra") or ():
+        raise refuse(name, f"{name[:80]} {why}", hint="Leave the parameter out.")
 
 
 def choose_tools(

@@ -36,6 +36,7 @@ from artelier.server.openai_api.requests import (
     InlineMedium,
     read_completion,
     refuse,
+    refuse_extra,
 )
 from artelier.server.openai_api.responses import ResponseEvents, read_response, response
 from artelier.server.routes import resource
@@ -74,6 +75,7 @@ async def chat_of(
             raise refuse(
                 param, f"{param} are a matter of the chat's profile", hint="Ask a model by its name."
             )
+    refuse_extra(asked, "is a matter of the chat's settings")
     if headers.get(RUN):
         raise refuse(RUN, "Artelier-Run is for models: a chat records its turns itself", hint="Leave it out.")
     name = asked.chat
