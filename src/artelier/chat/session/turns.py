@@ -470,7 +470,7 @@ async def draft_words(session: ChatReader, *, params: Mapping[str, Any], deadlin
     if not call.is_ok or not text:
         raise External(
             f"the model wrote nothing for the person: {call.message or call.finish_reason}",
-            hint=f"See `artelier inspect {run_id}`.",
+            hint=f"See `artelier runs show {run_id}`.",
         )
     cost = (await run_row(session.store, desk.id, run_id)).cost
     return DraftedWords(text=text, run_id=run_id, cost_microusd=cost)
