@@ -282,6 +282,7 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
         ({"response_format": {"type": "grammar"}}, "response_format"),
         ({"extra_body": {"models": ["a", "b"]}}, "models"),
         ({"messages": []}, "messages"),
+        ({"model": "artelier/"}, "model"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
         ({"messages": [_calling("1," * 30_000, "[" * 30_000)]}, "messages"),
         (

@@ -160,9 +160,9 @@ class AskedCall:
     wants_usage: bool = False
 
     @property
-    def chat(self) -> str:
-        """The name behind `artelier/`; empty for a model."""
-        return self.model.removeprefix(AGENTS) if self.model.startswith(AGENTS) else ""
+    def chat(self) -> str | None:
+        """The name behind `artelier/`; None for a model."""
+        return self.model.removeprefix(AGENTS) if self.model.startswith(AGENTS) else None
 
 
 def refuse(param: str, message: str, **facts: Any) -> InvalidRequest:
