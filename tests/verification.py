@@ -68,10 +68,11 @@ def shipped_views() -> list[View]:
 
     The ledger of a memory's own file knows no worlds.
     """
-    for module in loaded():
+    modules = list(loaded())  # once: a thread of the server may still be loading others
+    for module in modules:
         if module not in _SHIPPED:
             _SHIPPED[module] = tuple(views_of([module]))
-    views = (view for module in loaded() for view in _SHIPPED[module])
+    views = (view for module in modules for view in _SHIPPED[module])
     return sorted(views, key=lambda view: len(view.handlers))
 
 

@@ -35,6 +35,7 @@ _TAIL = re.compile(r"\n[ \t]*\n(?=## [^\n]{1,80}(?:\n|$))")
 _ASKING = re.compile(r"\b(?:question|task|request|goal|query|prompt|instructions?)\b", re.I)
 _REPAIR = re.compile(
     r"Your reply (?:does not fit|was empty|was cut off)\b|Not done yet\. Before this can end\b"
+    r"|What came with the task:"
 )
 """Messages of an agent's loop that ask nothing new."""
 _HEADING = re.compile(r"(#{1,6})\s+(.{1,100}?)\s*#*$|<([A-Za-z][\w -]{0,60})>$")

@@ -180,6 +180,7 @@ def test_a_file_in_a_workspace_is_never_read(
         ('{"mcpServers": {"a": {"command": "no-such-program-anywhere"}}}', "program of an MCP server is not"),
         ('{"mcpServers": {"a": {"command": "false"}}}', "the server 'a' of .mcp.json"),
         ('{"mcpServers": {"a": {"url": "ftp://y"}}}', "expected  http"),
+        ('{"mcpServers": {"a": {"url": "ftp://y"}}}', "the server 'a' of .mcp.json"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_before_anything_begins(

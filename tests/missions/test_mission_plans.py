@@ -10,6 +10,7 @@ import pytest
 
 from artelier import Kernel, ModelReply, ModelRequest, Price, Tenant, tool
 from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.missions.plan.commands import mission_job
 from artelier.missions.plan.planner import is_plain_question, plain_plan
 from artelier.missions.reports import MissionDetail
 from artelier.tools.built_in import workspace_tools
@@ -426,3 +427,33 @@ def test_the_agent_of_a_plain_question_has_the_tools_that_people_bring(tmp_path:
 
     names = plan.agents[0].tools
     assert "shop_hours" in names and "query_sql" in names and "write_file" not in names
+
+
+def test_a_question_with_more_tools_than_an_agent_can_have_is_planned(tmp_path: Path) -> None:
+    def opening(number: int) -> Any:
+        @tool(name=f"opening_{number}")
+        async def opening_hours(city: str) -> str:
+            "When a shop is open."
+            return "nine to five"
+
+        return opening_hours
+
+    async def plan_with(count: int) -> Any:
+        with Kernel.open(":memory:", tools=[opening(n) for n in range(count)], environ={}) as kernel:
+            desk = kernel.for_tenant("acme")
+            await desk.state()
+            options: Any = {
+                "model": "offline",
+                "workspace": str(tmp_path),
+                "auto_launch": True,
+                "is_plain": True,
+            }
+            return mission_job(desk, "When is the shop in Graz open?", **options).plan
+
+    async def scenario() -> None:
+        assert await plan_with(20) is not None
+        assert await plan_with(201) is None
+        with pytest.raises(InvalidRequest, match="more tools than a mission can have"):
+            await plan_with(501)
+
+    play(scenario())

@@ -39,6 +39,12 @@ def test_it_is_a_member_that_is_allowed_by_default_and_its_old_name_warns() -> N
         assert importlib.import_module("artelier.models.offline").OfflineModel is OfflineModel
 
 
+def test_what_came_with_a_task_is_no_question() -> None:
+    """The question stands before it, and is answered as without it."""
+    shown = ("user", "What came with the task:\nThe fleet came home.")
+    assert said(("user", "hello"), shown).text == said(("user", "hello")).text
+
+
 def test_its_pace_waits_by_the_clock_and_changes_no_reply() -> None:
     clock = ManualClock()
     request = ModelRequest(model="offline", messages=(ChatMessage(role="user", content="hello"),))

@@ -275,9 +275,14 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
     [
         ({"n": 2}, "n"),
         ({"logprobs": True}, "logprobs"),
-        ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "x"}}, "tools": [WEATHER]}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "weather", "tools": [WEATHER]}, "tool_choice"),
+        ({"tool_choice": {"type": "mcp", "server_label": "x"}, "tools": [WEATHER]}, "tool_choice"),
         ({"response_format": {"type": "grammar"}}, "response_format"),
+        ({"extra_body": {"models": ["a", "b"]}}, "models"),
         ({"messages": []}, "messages"),
+        ({"model": "artelier/"}, "model"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
         ({"messages": [_calling("1," * 30_000, "[" * 30_000)]}, "messages"),
         (
@@ -299,6 +304,60 @@ def test_what_cannot_be_passed_on_is_refused_by_its_name(
                 await client.chat.completions.create(**{"model": MODEL, "messages": SAID, **more})
             assert told.value.param == param
             assert not made.model.requests
+
+    asyncio.run(main())
+
+
+def test_a_tool_that_is_chosen_by_its_name_is_the_only_one_shown(tmp_path: Path) -> None:
+    clock: Any = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
+    named: Any = {"type": "function", "function": {"name": "weather"}}
+    some: Any = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named]}}
+    flat: list[Any] = [{"type": "function", **one["function"]} for one in (WEATHER, clock)]
+
+    async def main() -> None:
+        async with served(tmp_path, *["Sunny."] * 4) as (made, client):
+            for choice in (named, some):
+                await client.chat.completions.create(
+                    model=MODEL, messages=SAID, tools=[WEATHER, clock], tool_choice=choice
+                )
+            await client.responses.create(
+                model=MODEL, input="How?", tools=flat, tool_choice={"type": "function", "name": "weather"}
+            )
+            chosen: Any = {"type": "allowed_tools", "mode": "required", "tools": flat}
+            await client.responses.create(model=MODEL, input="How?", tools=flat, tool_choice=chosen)
+            shown = [
+                ([tool.name for tool in one.tools], one.params["tool_choice"]) for one in made.model.requests
+            ]
+            assert shown[0] == shown[2] == (["weather"], "required")
+            assert shown[1] == (["weather"], "auto")
+            assert shown[3] == (["weather", "clock"], "required")
+
+    asyncio.run(main())
+
+
+def test_what_openai_does_not_know_goes_to_the_provider_as_it_stands(tmp_path: Path) -> None:
+    from artelier.chat import Session
+
+    more = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1, "chat_template_kwargs": {"think": False}}
+
+    async def main() -> None:
+        async with served(tmp_path, *["now"] * 2) as (made, client):
+            await client.chat.completions.create(
+                model=MODEL, messages=SAID, verbosity="low", service_tier="flex", user="me", extra_body=more
+            )
+            text: Any = {"verbosity": "high"}
+            await client.responses.create(model=MODEL, input="How?", text=text, truncation="disabled")
+            params, others = (one.params for one in made.model.requests)
+            assert params["extra"] == {"repetition_penalty": 1.1, "chat_template_kwargs": {"think": False}}
+            assert (params["top_k"], params["min_p"], params["verbosity"]) == (20, 0.1, "low")
+            assert params["service_tier"] == "flex"
+            assert (others["verbosity"], "extra" in others) == ("high", False)
+            await Session.open(made.desk, "desk", model="scripted")
+            with pytest.raises(openai.BadRequestError) as told:
+                await client.chat.completions.create(
+                    model="artelier/desk", messages=SAID, extra_body={"provider": {"only": ["together"]}}
+                )
+            assert told.value.param == "provider"
 
     asyncio.run(main())
 
@@ -345,6 +404,13 @@ def test_addresses_of_programs_that_are_not_there_are_json(tmp_path: Path) -> No
                 assert answer.status_code == 404, path
                 assert answer.headers["content-type"] == "application/json", path
                 assert "error" in answer.json()
+            for path in ("/api/v1/nothing", "/v1/embeddings", "/v1/completions", "/.well-known/nothing"):
+                answer = await made.client.post(path, json={"model": MODEL, "input": "a"})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found"), path
+            for method, path in (("GET", "/v1/chat/completions"), ("DELETE", "/v1/chat/completions")):
+                answer = await made.client.request(method, path)
+                assert (answer.status_code, answer.headers["allow"]) == (405, "POST"), method
+                assert answer.json()["error"]["code"] == "method_not_allowed"
 
     asyncio.run(main())
 

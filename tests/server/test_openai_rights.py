@@ -41,6 +41,8 @@ def test_personal_data_is_replaced_before_the_model_and_given_back_to_who_may_se
             assert all(ANA not in str(request) for request in made.model.requests)
             again = await client.post("/v1/chat/completions", json=BODY)
             assert again.json()["artelier"]["replayed"] is True
+            beyond = await client.post("/v1/chat/completions", json={**BODY, "documents": [ANA]})
+            assert (beyond.status_code, beyond.json()["error"]["param"]) == (400, "documents")
             named = await client.post("/v1/chat/completions", json=BODY, headers={"artelier-run": ANA})
             assert named.status_code == 400
             assert ANA not in named.text

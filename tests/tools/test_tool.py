@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -419,6 +420,42 @@ def test_annotation_that_exists_only_for_type_checkers_is_explained():
 
     with pytest.raises(InvalidRequest, match="TYPE_CHECKING"):
         _ = tool(look).schema
+
+
+@pytest.mark.parametrize("kind", [Recorder, Callable[[int], int], 5, "list[", "asyncio.nothing"])
+def test_a_parameter_that_no_json_becomes_is_explained(kind: Any):
+    def look(path):
+        """Look."""
+
+    look.__annotations__ = {"path": kind}
+
+    with pytest.raises(InvalidRequest, match="parameter"):
+        _ = tool(look).schema
+
+
+def test_a_function_that_yields_is_no_tool():
+    def lines(path: str):
+        yield path
+
+    async def pieces(path: str):
+        yield path
+
+    for one in (lines, pieces):
+        with pytest.raises(InvalidRequest, match="yields"):
+            tool(one)
+
+
+def test_a_default_of_pydantic_is_the_default_of_the_parameter():
+    @tool(side_effect=False)
+    def look(path: str, limit: int = Field(3, le=9, description="Most lines.")) -> int:
+        return limit
+
+    assert look.schema.parameters["properties"]["limit"] == {
+        "default": 3, "description": "Most lines.", "maximum": 9, "type": "integer",
+    }  # fmt: skip
+    assert (call(look, {"path": "p"}), call(look, {"path": "p", "limit": 4})) == (3, 4)
+    with pytest.raises(InvalidArguments, match="less than or equal to 9"):
+        call(look, {"path": "p", "limit": 10})
 
 
 def test_context_is_found_without_resolving_its_name():

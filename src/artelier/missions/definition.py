@@ -22,6 +22,8 @@ ITERATIONS_MAX = 20
 """A task that needs more is several tasks (3 to 5 are usual)."""
 
 AGENTS_MAX = 32
+TOOLS_MAX = 200
+"""Of an agent."""
 TASKS_MAX = 100
 MISTAKES_MAX = 20
 """Of a plan that are named at once."""
@@ -163,7 +165,7 @@ class AgentContent(_StrictModel):
     """Who it is and how it works: its identity in every prompt."""
     model: str | None = Field(default=None, max_length=200)
     """None: the mission's."""
-    tools: list[str] = Field(default_factory=list[str], max_length=200)
+    tools: list[str] = Field(default_factory=list[str], max_length=TOOLS_MAX)
     """What it was planned with; which are enabled now is steering."""
     steering_artifact_id: str | None = None
     memory_artifact_id: str | None = None
@@ -175,7 +177,7 @@ class PlannedAgent(_StrictModel):
     slug: Slug
     name: str = Field(min_length=1, max_length=80)
     role: str = Field(default="", max_length=TEXT_CHARS_MAX)
-    tools: list[str] = Field(default_factory=list[str], max_length=200)
+    tools: list[str] = Field(default_factory=list[str], max_length=TOOLS_MAX)
     """Suggested tools; an unknown one is refused when the plan is launched."""
     model: str | None = None
     budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")

@@ -27,6 +27,7 @@ from artelier.ids import VERSION
 from artelier.kernel.policy import Workspaces
 from artelier.server import errors, routes
 from artelier.server.background_tasks import Driver, errands_of
+from artelier.server.errors import PAGES, PROGRAMS, missing_address
 from artelier.server.health import LoopLag
 from artelier.server.live_hub import Hub
 from artelier.server.security.guard import Guard
@@ -296,23 +297,20 @@ def _without_added_json(content: dict[str, Any]) -> dict[str, Any]:
 FOREVER = "public, max-age=31536000, immutable"
 """For files whose name holds a hash of their content."""
 
-PROGRAMS = ("/api/", "/v1/", "/.well-known/")
-"""Addresses of programs: what is not there is said in JSON, and never by a page."""
-
 PLAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Artelier</title>
 <body><h1>{title}</h1><p>{text}</p></body></html>"""
 
 
 def install_pages(app: FastAPI) -> None:
     """Serve pages for every address that no route has; call it after the routes."""
-    app.add_route("/{path:path}", _page, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_route(PAGES, _page, methods=["GET", "HEAD"], include_in_schema=False)
 
 
 async def _page(request: Request) -> Response:
     """A file of the build, the application itself, or the way in. Errors: `NotFound`."""
     path, settings = request.url.path, cast(ServerSettings, request.app.state.settings)
     if f"{path}/".startswith(PROGRAMS):
-        raise NotFound("there is no such address", hint="/api/v1/openapi.json lists those there are.")
+        raise missing_address(request)
     if any(unicodedata.category(one) == "Cc" for one in request.scope["path"]):  # a URL drops some
         raise NotFound("there is no such address")
     # Only what a person opens uses a link up: previews and checkers of links ask by HEAD.

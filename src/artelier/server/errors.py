@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
@@ -21,6 +22,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.routing import Match
 
 from artelier.errors import (
     ArtelierError,
@@ -138,6 +140,8 @@ def answer_of(error: ArtelierError) -> JSONResponse:
     headers = {"Cache-Control": "no-store"}
     if (wait_s := error.facts.get("retry_after_s")) is not None:
         headers["Retry-After"] = str(max(1, round(wait_s)))
+    if allowed := error.facts.get("allow"):
+        headers["Allow"] = allowed
     return _ErrorResponse(wire_of(error), status_code=status, headers=headers)
 
 
@@ -154,6 +158,7 @@ OPENAI_STATUSES: tuple[tuple[type[ArtelierError], int, str, str], ...] = (
     (RateLimited, 429, "rate_limit_error", "rate_limit_exceeded"),
     (TooManyAtOnce, 429, "rate_limit_error", "rate_limit_exceeded"),
     (QueueFull, 503, "server_error", "server_overloaded"),
+    (MethodNotAllowed, 405, "invalid_request_error", ""),
     (Exhausted, 429, "insufficient_quota", "insufficient_quota"),
     (InvalidRequest, 400, "invalid_request_error", ""),
     (ModelRefusedCall, 400, "invalid_request_error", ""),
@@ -183,9 +188,8 @@ def _openai_answer(error: ArtelierError) -> JSONResponse:
     status, body = openai_error(error)
     answer = answer_of(error)
     passing = isinstance(error, TransientError | TooManyAtOnce | QueueFull | StoreUnavailable)
-    headers = {
-        name: answer.headers[name] for name in ("Cache-Control", "Retry-After") if name in answer.headers
-    }
+    kept = ("Cache-Control", "Retry-After", "Allow")
+    headers = {name: answer.headers[name] for name in kept if name in answer.headers}
     # Without this their clients ask twice more, also for what no second try changes.
     headers["X-Should-Retry"] = "true" if passing else "false"
     return _ErrorResponse(body, status_code=status, headers=headers)
@@ -219,12 +223,34 @@ def _misfit(error: RequestValidationError) -> InvalidRequest:
     )
 
 
-def _of_router(error: HTTPException) -> ArtelierError:
+PROGRAMS = ("/api/", "/v1/", "/.well-known/")
+"""Addresses of programs: what is not there is said in JSON, and never by a page."""
+
+PAGES = "/{path:path}"
+"""The route of pages, which stands behind all others and takes every address."""
+
+
+def missing_address(request: Request) -> ArtelierError:
+    """Return what is wrong with an address of programs that no route takes: it, or the method alone."""
+    others = [one for one in request.app.router.routes if getattr(one, "path", "") != PAGES]
+    near = [one for one in others if one.matches(request.scope)[0] is Match.PARTIAL]
+    if near:
+        return _wrong_method(sorted({name for one in near for name in one.methods}))
+    return NotFound("there is no such address", hint="/api/v1/openapi.json lists those there are.")
+
+
+def _wrong_method(allowed: Iterable[str]) -> MethodNotAllowed:
+    return MethodNotAllowed("this address does not take that method", allow=", ".join(allowed))
+
+
+def _of_router(error: HTTPException, request: Request) -> ArtelierError:
     """Return what the framework refuses before a route is reached."""
+    if error.status_code in (404, 405) and f"{request.url.path}/".startswith(PROGRAMS):
+        return missing_address(request)
     if error.status_code == 404:
-        return NotFound("there is no such address", hint="/api/v1/openapi.json lists those there are.")
+        return NotFound("there is no such address")
     if error.status_code == 405:
-        return MethodNotAllowed("this address does not take that method")
+        return _wrong_method(("GET", "HEAD"))  # of pages
     if error.status_code == 413:
         return TooLarge("the body is too large")
     return InvalidRequest("the request cannot be read", expected="a body of the announced type")
@@ -243,10 +269,7 @@ def install(app: FastAPI) -> None:
 
     async def of_router(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        answer = answer_at(request.url.path, _of_router(error))
-        if error.status_code == 405 and error.headers:
-            answer.headers.update(error.headers)
-        return answer
+        return answer_at(request.url.path, _of_router(error, request))
 
     app.add_exception_handler(ArtelierError, ours)
     app.add_exception_handler(RequestValidationError, misfit)

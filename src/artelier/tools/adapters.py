@@ -77,7 +77,8 @@ def import_file(path: Path) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:  # whatever the file does when it is loaded
         if isinstance(error, SyntaxError):
-            raise InvalidRequest(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+            line = f":{error.lineno}" if error.lineno else ""
+            raise InvalidRequest(f"{error.filename or path}{line}: {error.msg}") from error
         what = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "it called sys.exit"
         raise InvalidRequest(
             f"{path} cannot be loaded", got=f"{_place(error, path) or path} {what}"[:600]

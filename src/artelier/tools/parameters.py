@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import msgspec
 
@@ -143,6 +144,8 @@ class Parameters:
         self._signature = _check_signature(function)
         self._model: type[BaseModel] | None = None
         self._context: str | None = None
+        self._described: set[str] = set()
+        """Parameters whose default is pydantic's `Field(...)`: the function cannot supply it."""
 
     @property
     def model(self) -> type[BaseModel]:
@@ -158,8 +161,10 @@ class Parameters:
         return self._context
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON schema (draft 2020-12) of the arguments object."""
-        return cast("dict[str, Any]", _tidy(_schema_of(self.model)))
+        """JSON schema (draft 2020-12) of the arguments. Errors: `InvalidRequest` if a type has none."""
+        model = self.model
+        with _types_checked(self._function):
+            return cast("dict[str, Any]", _tidy(_schema_of(model)))
 
     def check(self, arguments: object, *, tool: str) -> dict[str, Any]:
         """The arguments as JSON data, found to fit. Errors: `InvalidArguments`."""
@@ -173,7 +178,7 @@ class Parameters:
         return {
             field.removeprefix(_PREFIX): getattr(parsed, field)
             for field in type(parsed).model_fields
-            if field in parsed.model_fields_set
+            if field in parsed.model_fields_set or field.removeprefix(_PREFIX) in self._described
         }
 
     def defaults(self) -> dict[str, Any]:
@@ -181,7 +186,7 @@ class Parameters:
         return {
             name: parameter.default
             for name, parameter in self._signature.parameters.items()
-            if name != self.context and parameter.default is not parameter.empty
+            if name not in (self.context, *self._described) and parameter.default is not parameter.empty
         }
 
     def _parse(self, plain: dict[str, Any], *, tool: str) -> BaseModel:
@@ -205,24 +210,29 @@ class Parameters:
         return {str(field.alias): field.is_required() for field in self.model.model_fields.values()}
 
     def _build(self) -> None:
+        from pydantic.fields import FieldInfo
+
         fields: list[tuple[str, Any, type[Any], Any]] = []
         for name, parameter in self._signature.parameters.items():
             if _names_context(parameter.annotation):
                 self._context = name
                 continue
-            hint = self._resolve(name, parameter.annotation)
+            hint, default = self._resolve(name, parameter.annotation), parameter.default
             if _is_context(hint):
                 self._context = name
-            else:
-                # With its type: `0` and `False` are equal.
-                kind = cast("type[Any]", type(parameter.default))
-                fields.append((name, hint, kind, parameter.default))
+                continue
+            if isinstance(default, FieldInfo):
+                self._described.add(name)
+                hint, default = Annotated[hint, default], parameter.empty
+            # With its type: `0` and `False` are equal.
+            fields.append((name, hint, cast("type[Any]", type(default)), default))
         place = getattr(inspect.unwrap(self._function), "__code__", None)
         wanted = (self._function.__name__, tuple(fields))
-        try:
-            self._model = _model_at(place, *wanted) if place is not None else _model(*wanted)
-        except TypeError:  # a hint or default without a hash
-            self._model = _model(*wanted)
+        with _types_checked(self._function):
+            try:
+                self._model = _model_at(place, *wanted) if place is not None else _model(*wanted)
+            except TypeError:  # a hint or default without a hash
+                self._model = _model(*wanted)
 
     def _resolve(self, name: str, annotation: object) -> object:
         function = inspect.unwrap(self._function)
@@ -235,13 +245,28 @@ class Parameters:
                 localns=dict(self._names or {}),
                 include_extras=True,
             )[name]
-        except NameError as error:
+        except (NameError, AttributeError, TypeError, SyntaxError) as error:
             raise InvalidRequest(
                 f"parameter `{name}` of tool `{self._function.__name__}` has an unknown annotation",
                 expected="a type that can be imported at run time",
                 got=str(error),
                 hint="Move its import out of `if TYPE_CHECKING`.",
             ) from None
+
+
+@contextmanager
+def _types_checked(function: Callable[..., Any]) -> Generator[None]:
+    """Turn what pydantic says of a type into an error about the function."""
+    from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+    try:
+        yield
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        raise InvalidRequest(
+            f"a parameter of tool `{function.__name__}` has a type that no JSON becomes",
+            expected="types of JSON, dates, enums, dataclasses, TypedDicts or models of pydantic",
+            got=str(error).partition(". ")[0].partition("\n")[0][:300],
+        ) from None
 
 
 def _model(name: str, fields: tuple[tuple[str, Any, type[Any], Any], ...]) -> type[BaseModel]:
@@ -274,6 +299,12 @@ class _Holder:
 
 
 def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidRequest(
+            f"`{function.__name__}` can't be a tool",
+            expected="a function that returns",
+            got="one that yields",
+        )
     signature = inspect.signature(function)
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

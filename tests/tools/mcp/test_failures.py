@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import select
 import signal
@@ -55,6 +56,16 @@ def test_a_lost_call_of_a_read_only_tool_may_be_repeated(rogue: Rogue, name: str
                 await call((await by_name(server))[name])
 
     asyncio.run(work())
+
+
+def test_a_program_that_never_stops_talking_leaves_nothing_open() -> None:
+    async def work() -> None:
+        async with McpServer("yes", command=["yes"]) as server:
+            with pytest.raises(ServerUnavailable, match="lines on its stdout are no messages"):
+                await server.tools()
+
+    asyncio.run(work())
+    gc.collect()  # what is open now closes itself, in a loop that has ended
 
 
 def test_a_server_that_says_that_it_did_not_begin_is_believed(rogue: Rogue) -> None:

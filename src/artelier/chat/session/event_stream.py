@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.chat.turn.main_call import ENDS, STEP
+from artelier.chat.turn.main_call import ENDS, is_main
 from artelier.chat.turn.turn_runner import Piece, has_ended, live_of
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import decode_reply
@@ -89,12 +89,12 @@ async def translate_event(desk: TenantScope, event: Event) -> RunEvent | None:
     name, facts = event.kind, await _facts(desk, event)
     if event.kind in _LAST:
         name, facts = "run.finished", {"status": event.kind.removeprefix("run."), **facts}
-    elif isinstance(data, kev.ModelRequested) and data.key == STEP:
+    elif isinstance(data, kev.ModelRequested) and is_main(data.key):
         name, facts = "main_llm.started", {"step": data.key, "model": data.model}
-    elif isinstance(data, kev.ModelCompleted) and data.key == STEP:
+    elif isinstance(data, kev.ModelCompleted) and is_main(data.key):
         name = "main_llm.finished"
         facts = {**facts, "finish_reason": await _finish_reason(desk, data)}
-    elif isinstance(data, kev.ModelFailed) and data.key == STEP:
+    elif isinstance(data, kev.ModelFailed) and is_main(data.key):
         reason = _CODES.get(data.code) or _FAMILIES.get(data.family) or "provider_error"
         name, facts = "main_llm.finished", {**facts, "finish_reason": reason}
     return RunEvent(seq=event.seq, type=name, at_us=event.at_us, data=facts)

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
-from artelier.chat.turn.main_call import STEP
+from artelier.chat.turn.main_call import reply_step
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
@@ -219,7 +219,7 @@ async def _prompt(desk: TenantScope, run_id: str) -> PromptReport:
     """Return the main call's prompt by its manifest; nothing before the call."""
     try:
         renderer = await Renderer.open(desk.services, desk.id, run_id)
-        manifest = await renderer.manifest(STEP)
+        manifest = await renderer.manifest(await reply_step(desk.services.store, desk.id, run_id))
     except NotFound:
         return {"prompt": [], "dropped": []}
     parts: list[PromptPart] = [

@@ -66,6 +66,7 @@ class Session(ChatTurns):
         session_id: str | None = None,
         profile: Any = UNSET,
         model: Any = UNSET,
+        fallbacks: object = UNSET,
         user: Any = UNSET,
         char: Any = UNSET,
         group: object = UNSET,
@@ -86,11 +87,11 @@ class Session(ChatTurns):
         """The chat of that id, made if there is none; then a `model` is needed.
 
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
-        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `group`:
-        several characters, each as `char`; `speaks`: `list`, `mention`, `talkativeness`, `model`. `note`: the
-        author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it.
-        `quick_replies`: a list of `{label, text}`. `lorebooks`: refs of artifacts. `greetings`: texts with
-        which the character may begin, only for a new chat.
+        shipped one, or None for plain main calls. `fallbacks`: models that reply in turn when `model` fails.
+        `user`, `char`: a name, or JSON with a name. `group`: several characters, each as `char`; `speaks`:
+        `list`, `mention`, `talkativeness`, `model`. `note`: the author's note, a text or `{prompt, depth,
+        role}`; `depth` counts the messages after it. `quick_replies`: a list of `{label, text}`. `lorebooks`:
+        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
         What is given for a chat that exists changes its settings from now on; with `is_new` it is refused.
@@ -105,6 +106,7 @@ class Session(ChatTurns):
         wished: dict[str, Any] = {
             "profile": profile,
             "model": model,
+            "fallbacks": fallbacks,
             "user": user,
             "char": char,
             "group": group,
@@ -184,6 +186,8 @@ class Session(ChatTurns):
             if wished.get(name, UNSET) is not UNSET:
                 wished[name] = self._escape_placeholders(wished[name])
         changed = cs.replace_settings(settings, wished)
+        for name in changed.fallbacks if changed.fallbacks != settings.fallbacks else ():
+            self.desk.services.model(name)
         for ref in changed.lorebooks:
             if ref not in settings.lorebooks:
                 await read_book(self.desk, ref, by=settings.principal)

@@ -10,6 +10,7 @@ import msgspec
 
 from artelier.chat.turn.turn_config import HISTORY_MAX, SpeakerRule
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.kernel.steps.failures import check_models
 from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """The settings of a chat as they are stored."""
 
     model: str
+    fallbacks: tuple[str, ...] = ()
+    """Models that are asked for a reply in turn when `model` fails."""
     profile: str = ""
     """`id` for the newest version at each turn, or `id@version`; empty for plain main calls."""
     user: dict[str, Any] = {}
@@ -93,6 +96,7 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
 CHANGEABLE = (
     "profile",
     "model",
+    "fallbacks",
     "user",
     "char",
     "group",
@@ -136,11 +140,23 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             fields[name] = author_note(value)
         elif name == "quick_replies":
             fields[name] = quick_replies(value)
+        elif name == "fallbacks":
+            fields[name] = () if value is None else _model_names(value)
         else:
             fields[name] = value
     if fields.get("group") and "char" not in fields:
         fields["char"] = fields["group"][0]
-    return msgspec.structs.replace(settings, **fields)
+    changed = msgspec.structs.replace(settings, **fields)
+    if fields.keys() & {"model", "fallbacks"}:
+        check_models(None, (changed.model, *changed.fallbacks))
+    return changed
+
+
+def _model_names(value: object) -> tuple[str, ...]:
+    try:
+        return msgspec.convert(value, tuple[str, ...])
+    except msgspec.ValidationError:
+        raise InvalidRequest("fallbacks", expected="a list of models", got=repr(value)[:80]) from None
 
 
 QUICK_REPLIES_MAX = 50

@@ -293,6 +293,7 @@ class ChatTurns(ChatDeletions):
                 profile_id="" if is_plain or profile is None else profile.profile_id,
                 session_id="" if is_plain else await self.session_id(profile),
                 model=settings.model,
+                fallbacks=settings.fallbacks,
                 params={**settings.params, **params},
                 deadline_ms=limit_ms or settings.deadline_ms,
                 history_max=settings.history_max,
@@ -459,7 +460,7 @@ async def draft_words(session: ChatReader, *, params: Mapping[str, Any], deadlin
         turn = await TurnParts.begin(run, job, desk=desk, sink=None)
         prompt = await turn.parts().assemble(turn.start)
         left_s = job.deadline_ms / 1_000 if job.deadline_ms else None
-        call, _ = await main_call(run, prompt, model=job.model, params=job.params, left_s=left_s, sink=None)
+        call, _ = await main_call(run, prompt, models=job.models, params=job.params, left_s=left_s, sink=None)
         name = str(turn.people["user"]["name"])
         text = own_words(call.text, name, [str(turn.people["char"]["name"]), *turn.found.members]).strip()
         told: dict[str, Any] = {"text": text, "finish_reason": call.finish_reason}
@@ -470,7 +471,7 @@ async def draft_words(session: ChatReader, *, params: Mapping[str, Any], deadlin
     if not call.is_ok or not text:
         raise External(
             f"the model wrote nothing for the person: {call.message or call.finish_reason}",
-            hint=f"See `artelier inspect {run_id}`.",
+            hint=f"See `artelier runs show {run_id}`.",
         )
     cost = (await run_row(session.store, desk.id, run_id)).cost
     return DraftedWords(text=text, run_id=run_id, cost_microusd=cost)
@@ -491,6 +492,7 @@ async def _job(session: ChatReader, *, params: Mapping[str, Any], deadline_ms: i
         profile_id="" if is_plain or profile is None else profile.profile_id,
         session_id="" if is_plain else await session.session_id(profile),
         model=settings.model,
+        fallbacks=settings.fallbacks,
         params={**settings.params, **params},
         deadline_ms=deadline_ms or settings.deadline_ms,
         history_max=settings.history_max,

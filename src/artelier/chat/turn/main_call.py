@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +31,9 @@ from artelier.errors import (
 )
 from artelier.kernel import ModelResult, Prompt, Renderer, Run
 from artelier.kernel.events import StepCompleted
+from artelier.kernel.queries.runs import find_run
 from artelier.kernel.queries.steps import find_record, find_step
+from artelier.kernel.steps.failures import ask_in_turn
 from artelier.log import Blob, Store, decode_stored, stored_blob
 from artelier.operations.graph.failures import mask_secrets
 from artelier.operations.lore.activation import substitute_names
@@ -45,7 +47,13 @@ Sink = Callable[[Delta], Awaitable[None]]
 
 KEY = "main"
 STEP = "main/model"
-"""Key of the model step, as manifests name it."""
+"""Key of the first model's step, as manifests name it; that of a fallback begins so."""
+
+
+def is_main(key: str) -> bool:
+    """Return True for the key of a step that asks a model for the reply."""
+    return key == STEP or key.startswith(f"{STEP}/fallback-")
+
 
 ENDS = {
     "stop": "completed",
@@ -67,6 +75,8 @@ class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_microusd: int = 0
     replied: bool = False
     """Whether a reply is recorded; else `text` is what had come when it was cut."""
+    step: str = STEP
+    """Key of the step that brought the reply."""
 
     @property
     def is_ok(self) -> bool:
@@ -74,9 +84,15 @@ class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def main_call(
-    run: Run, prompt: Prompt, *, model: str, params: dict[str, Any], left_s: float | None, sink: Sink | None
+    run: Run,
+    prompt: Prompt,
+    *,
+    models: Sequence[str],
+    params: dict[str, Any],
+    left_s: float | None,
+    sink: Sink | None,
 ) -> tuple[MainCall, ModelResult | None]:
-    """Ask the model, once: how that ended, and the reply if one is recorded.
+    """Ask the models in turn until one replies, once: how that ended, and the reply if one is recorded.
 
     Units: `left_s` is what is left of the run's deadline.
     Errors: Flow, when a command or a limit ends the drive.
@@ -85,7 +101,7 @@ async def main_call(
 
     async def make(full: str) -> tuple[StepCompleted, list[Blob]]:
         within = Run(run.core, parent_key=full)
-        ended = await _ask_model(within, prompt, model, params, left_s, sink, heard)
+        ended = await _ask_models(within, prompt, models, params, left_s, sink, heard)
         ref, blobs = run.core.keep_json(msgspec.to_builtins(ended))
         return StepCompleted(key=full, name="main_llm", result=ref), blobs
 
@@ -96,23 +112,29 @@ async def main_call(
     if heard:
         return call, heard[0]
     renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
-    return call, ModelResult(text=call.text, key=STEP, reply=await renderer.reply(STEP))
+    return call, ModelResult(text=call.text, key=call.step, reply=await renderer.reply(call.step))
 
 
-async def _ask_model(
+async def _ask_models(
     run: Run,
     prompt: Prompt,
-    model: str,
+    models: Sequence[str],
     params: dict[str, Any],
     left_s: float | None,
     sink: Sink | None,
     heard: list[ModelResult],
 ) -> MainCall:
     pieces: list[str] = []
-    call: dict[str, Any] = {"model": model, "messages": prompt, "key": "model", **params}
+
+    async def ask(model: str, key: str | None) -> ModelResult:
+        if sink is not None and key != "model":
+            await sink(Delta())  # what the one before it has thought counts no more
+        call: dict[str, Any] = {"model": model, "messages": prompt, "key": key, **params}
+        return await _result(run, call, sink, pieces)
+
     try:
         async with asyncio.timeout(left_s):
-            result = await _result(run, call, sink, pieces)
+            result = await ask_in_turn(models, "model", ask, has_begun=lambda: pieces)
     except TimeoutError:
         return MainCall(text="".join(pieces), finish_reason="deadline", code="deadline")
     except (Flow, Conflict, StoreUnavailable, CorruptStore):
@@ -132,7 +154,12 @@ async def _ask_model(
     if result.finish_reason in ("length", "cut") and reason == "completed":
         code = "length"
     return MainCall(
-        text=result.text, finish_reason=reason, code=code, cost_microusd=result.cost_microusd, replied=True
+        text=result.text,
+        finish_reason=reason,
+        code=code,
+        cost_microusd=result.cost_microusd,
+        replied=True,
+        step=result.key,
     )
 
 
@@ -174,9 +201,22 @@ async def reply_so_far(store: Store, tenant: str, run: int) -> MainCall | None:
 
     `run` is the row id of the run's stream. What later operations will make of the reply is not in it.
     """
-    call = await find_record(store, run, KEY)
     commit = await find_step(store, run, COMMIT)
-    if call is None or call.outcome is None or (commit is not None and commit.completed is not None):
+    if commit is not None and commit.completed is not None:
+        return None
+    return await _ended_call(store, tenant, run)
+
+
+async def reply_step(store: Store, tenant: str, run_id: str) -> str:
+    """Return the key of the step that brought a turn's reply; without one, that of the first model."""
+    row = await find_run(store, tenant, run_id)
+    call = None if row is None else await _ended_call(store, tenant, row.id)
+    return STEP if call is None else call.step
+
+
+async def _ended_call(store: Store, tenant: str, run: int) -> MainCall | None:
+    call = await find_record(store, run, KEY)
+    if call is None or call.outcome is None:
         return None
     done = call.outcome.read(StepCompleted)
     plain = decode_stored(await stored_blob(store, tenant, done.result))

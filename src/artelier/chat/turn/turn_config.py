@@ -68,6 +68,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     profile_id: str = ""
     session_id: str = ""
     model: str
+    fallbacks: tuple[str, ...] = ()
+    """Models that are asked for the reply in turn when `model` fails."""
     params: dict[str, Any] = {}
     """`max_output_tokens`, `temperature`, ..."""
     deadline_ms: int = 0
@@ -79,6 +81,11 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which member of a group writes the reply; empty in a chat without one."""
     picks_speaker: bool = False
     """True if a model chooses who that is; `speaker` is for when it names nobody."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models that are asked for the reply, in turn."""
+        return (self.model, *self.fallbacks)
 
     @property
     def keeps_unchanged(self) -> bool:

@@ -397,7 +397,7 @@ class TurnParts:
         call, result = await main_call(
             self.run,
             prompt,
-            model=self.job.model,
+            models=self.job.models,
             params=self.job.params,
             left_s=self._left_s(),
             sink=self._sink,

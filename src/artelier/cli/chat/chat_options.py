@@ -41,6 +41,8 @@ class ChatOptions:
 
     chat: str
     model: str | None
+    fallbacks: Sequence[str] | None
+    """Models to ask when that one fails."""
     params: Mapping[str, Any]
     """Of the main calls; they stay with the chat."""
     profile: str | None
@@ -84,6 +86,8 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
         asked["speaks"] = wish.speaks
     if is_new or wish.model is not None:
         asked["model"] = wish.model or call.settings.model
+    if wish.fallbacks is not None:
+        asked["fallbacks"] = wish.fallbacks
     asked |= wish.params
     if is_new and imported is not None:
         asked.pop("greetings", None)  # it has begun already

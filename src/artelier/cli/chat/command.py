@@ -38,6 +38,10 @@ Speaks = Annotated[
         "--speaks", metavar="RULE", help="Who of a group is next: list, mention, talkativeness, model."
     ),
 ]
+Fallbacks = Annotated[
+    list[str] | None,
+    typer.Option("--fallback", metavar="NAME", help="Model to ask if that one fails; repeatable."),
+]
 Persona = Annotated[
     str | None, typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description.")
 ]
@@ -58,6 +62,7 @@ async def chat(
         str | None, typer.Option("--profile", metavar="NAME", help="Operations around each reply, or none.")
     ] = None,
     model: ModelName = None,
+    fallback: Fallbacks = None,
     param: ModelParams = None,
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="Where to go on.")] = "main",
     session: Annotated[
@@ -97,6 +102,7 @@ async def chat(
     wish = ChatOptions(
         chat=name or fresh_id("chat"),
         model=model,
+        fallbacks=fallback,
         params=parse_params(param or ()),
         profile=profile,
         branch=branch,

@@ -337,6 +337,7 @@ def _shown(settings: StoredChatSettings) -> dict[str, Any]:
     """Return the settings that `/set` changes, by name."""
     return {
         "model": settings.model,
+        "fallbacks": list(settings.fallbacks),
         "user": settings.user.get("name"),
         "char": settings.char.get("name"),
         "description": settings.char.get("description"),

@@ -268,10 +268,12 @@ async def _run_of(talk: Talk, turn: str | None) -> str:
 
 @slash("prompt", "[TURN]", help="The exact request of a turn, else of the newest.")
 async def prompt(talk: Talk, turn: str | None = None) -> None:
-    from artelier.chat.turn.main_call import STEP
+    from artelier.chat.turn.main_call import reply_step
     from artelier.cli.objects.manifest import readable
 
-    request, _ = await talk.desk.shown(await _run_of(talk, turn), STEP)
+    run_id = await _run_of(talk, turn)
+    step = await reply_step(talk.desk.services.store, talk.desk.id, run_id)
+    request, _ = await talk.desk.shown(run_id, step)
     if talk.call.as_json:
         talk.screen.text(request.canonical().decode())
     else:

@@ -110,11 +110,7 @@ async def _named(entry: ServerEntry, server: McpServer, taken: Collection[str]) 
         return await gather_tools(server, taken=taken)
     except ArtelierError as error:
         said = server.stderr.strip().splitlines()
-        last = f" It wrote: {said[-1][:200]}" if said else ""
-        error.hint = (
-            f"It is the server {entry.name[:80]!r} of {entry.file}.{last} {error.hint or ''}"
-            " --no-mcp goes on without such servers."
-        )
+        entry.name_in(error, said=said[-1] if said else "")
         raise
 
 

@@ -218,10 +218,15 @@ def check_models(model: str | None, models: Sequence[str]) -> tuple[str, ...]:
 
 
 async def ask_in_turn(
-    models: Sequence[str], key: str | None, ask: Callable[[str, str | None], Awaitable[ModelResult]]
+    models: Sequence[str],
+    key: str | None,
+    ask: Callable[[str, str | None], Awaitable[ModelResult]],
+    *,
+    has_begun: Callable[[], object] = lambda: False,
 ) -> ModelResult:
     """Ask one model after the other until one answers; `ask` takes a model and the key of its step.
 
+    `has_begun`: whether somebody has read a part of the answer that failed; then no other model is asked.
     Errors: those of the last model; any other than `FAILURES` at once.
     """
     failed: Exception | None = None
@@ -235,7 +240,7 @@ async def ask_in_turn(
                 raise
             raise _unread(error, models[number - 1], failed) from failed
         except FAILURES as error:
-            if number + 1 == len(models):
+            if number + 1 == len(models) or has_begun():
                 raise
             failed = error
     raise AssertionError("the last model answers or raises")

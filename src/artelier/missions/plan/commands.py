@@ -22,7 +22,7 @@ from artelier.kernel.run_limits import check_limits
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
 from artelier.loops.cycle import host_tools
-from artelier.missions.definition import TEXT_CHARS_MAX, Plan, validate_form
+from artelier.missions.definition import TEXT_CHARS_MAX, TOOLS_MAX, Plan, validate_form
 from artelier.missions.membranes import Membranes
 from artelier.missions.mission_agents import agent_line
 from artelier.missions.plan.mission_loop import LAUNCH
@@ -50,6 +50,7 @@ from artelier.missions.reports import (
     TaskReport,
 )
 from artelier.missions.status import GOAL_REASONS, goal_status, reason_sentence, short_name
+from artelier.missions.steering_document import TOOLS_MAX as STEERED_MAX
 from artelier.missions.steering_document import Steering
 from artelier.missions.task.actions import DELEGATE
 from artelier.missions.task.loop_state import LOOP as TASK_LOOP
@@ -339,10 +340,18 @@ def mission_job(
     there = kit(desk, folder, brought)
     own = read_client_tools(client_tools, taken={*there, DELEGATE})
     there.update((one.name, one) for one in own)
+    if len(there) > STEERED_MAX:
+        raise InvalidRequest(
+            "these are more tools than a mission can have",
+            expected=f"at most {STEERED_MAX}",
+            got=len(there),
+            hint="Leave out files of tools or MCP servers that the goal does not need.",
+        )
     if plan is not None:
         given = checked_plan(dict(plan))
         usable(desk.services, given, tools=there)
-    looks = is_plain and given is None and is_plain_question(goal)
+    # One agent cannot have more: which it needs is for a planner to say.
+    looks = is_plain and given is None and len(there) <= TOOLS_MAX and is_plain_question(goal)
     if looks:
         given = plain_plan(goal, there.values())
     return MissionJob(

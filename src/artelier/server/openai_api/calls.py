@@ -29,7 +29,7 @@ from artelier.kernel.tenants.registry import TenantScope
 from artelier.log.blobs import prepared_blob
 from artelier.ports.model import ChatMessage, ModelReply, Part
 from artelier.server.openai_api.replies import ProgramAnswer, answer_of
-from artelier.server.openai_api.requests import INLINE, AskedCall, InlineMedium, refuse
+from artelier.server.openai_api.requests import INLINE, AskedCall, InlineMedium, refuse, refuse_extra
 from artelier.threads import read_beside_loop, run_in_content_thread
 
 RUN = "artelier-run"
@@ -187,6 +187,8 @@ async def _work(
     on_delta: Callable[[str], None] | None,
 ) -> ModelResult:
     """Take the step, in a run of its own or in one that stays open for the program's next call."""
+    if desk.services.personal is not None:
+        refuse_extra(asked, "would be sent as it stands, and personal data is replaced here")
     options = _options(asked, place)
     options["messages"], options["media"] = await _with_media(desk, asked.messages)
     if place.is_kept:

@@ -1,7 +1,8 @@
 """Requests as OpenAI's clients send them, read into what the kernel takes.
 
 Whatever would change the answer and cannot be passed on is refused by its name; what only concerns OpenAI's
-own service (`user`, `metadata`, `store`, ...) is let through without effect.
+own service (`user`, `metadata`, `store`, ...) is let through without effect. What other providers know beyond
+OpenAI, such as `repetition_penalty`, joins the body that they are sent.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from artelier.artifacts.json_items import ITEMS_MAX, count_items
 from artelier.errors import InvalidRequest
 from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
+from artelier.ports.model_params import OWNED
 
 MESSAGES_MAX = 2_048
 """Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""
@@ -115,6 +117,22 @@ PASSED = (
 )
 """Parameters that have the same name here."""
 
+OWN = ("top_k", "min_p", "verbosity", "service_tier")
+"""Others that have it, and that not every client of OpenAI knows."""
+
+SERVICE = (
+    "user",
+    "metadata",
+    "store",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "stream_options",
+    "truncation",
+    "modalities",
+)
+"""What only concerns OpenAI's own service, and changes no answer here."""
+
 REFUSED = (
     "logprobs",
     "top_logprobs",
@@ -142,9 +160,9 @@ class AskedCall:
     wants_usage: bool = False
 
     @property
-    def chat(self) -> str:
-        """The name behind `artelier/`; empty for a model."""
-        return self.model.removeprefix(AGENTS) if self.model.startswith(AGENTS) else ""
+    def chat(self) -> str | None:
+        """The name behind `artelier/`; None for a model."""
+        return self.model.removeprefix(AGENTS) if self.model.startswith(AGENTS) else None
 
 
 def refuse(param: str, message: str, **facts: Any) -> InvalidRequest:
@@ -164,13 +182,10 @@ def read_completion(body: bytes) -> AskedCall:
     if asked.n not in (None, 1):
         raise refuse("n", "one answer is made for a request", expected="n of 1", got=asked.n)
     params: dict[str, Any] = {name: getattr(asked, name) for name in PASSED}
+    params |= params_beyond(asked.model_extra or {})
     params["max_output_tokens"] = asked.max_completion_tokens or asked.max_tokens
     params["thinking"] = False if asked.reasoning_effort == "none" else asked.reasoning_effort
-    tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
-    if choice == "none":
-        tools = ()
-    elif tools:
-        params["tool_choice"] = choice
+    tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     messages = tuple(_message(one, at) for at, one in enumerate(asked.messages))
     check_texts(messages, param="messages")
     return AskedCall(
@@ -194,15 +209,76 @@ def misfit(error: ValidationError) -> InvalidRequest:
 def check_refused(given: Mapping[str, Any], names: Sequence[str]) -> None:
     """Errors: `InvalidRequest` for a parameter that changes an answer and that no door passes on."""
     for name in names:
-        if given.get(name) not in (None, False, [], {}):
+        if given.get(name) not in (None, False, [], {}, ["text"]):
             raise refuse(name, f"{name} is not supported here", hint="Leave the parameter out.")
 
 
-def tool_choice(given: str | Mapping[str, Any] | None) -> str | None:
-    """Return `auto`, `none` or `required`. Errors: `InvalidRequest` for one tool by its name."""
-    if given is None or given in ("auto", "none", "required"):
-        return cast("str | None", given)
-    raise refuse("tool_choice", "tool_choice", expected="auto, none or required", got=str(given)[:100])
+def params_beyond(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that no field reads. Errors: `InvalidRequest` for what is recorded and paid."""
+    beyond = {name: value for name, value in given.items() if value is not None and name not in SERVICE}
+    params = {name: beyond.pop(name) for name in OWN if name in beyond}
+    check_refused(beyond, sorted(OWNED))
+    return params | ({"extra": beyond} if beyond else {})
+
+
+def refuse_extra(asked: AskedCall, why: str) -> None:
+    """Refuse what goes to a provider as it stands. Errors: `InvalidRequest` naming the first parameter."""
+    for name in asked.params.get("extra") or ():
+        raise refuse(name, f"{name[:80]} {why}", hint="Leave the parameter out.")
+
+
+def choose_tools(
+    tools: tuple[ToolSchema, ...], given: str | Mapping[str, Any] | None
+) -> tuple[tuple[ToolSchema, ...], str | None]:
+    """Return the tools that a model is shown, and `auto` or `required`; None for its own way.
+
+    A choice by names leaves the others out, since no parameter of all providers names tools: a model that is
+    shown one tool, and must call one, calls this one. Errors: `InvalidRequest` for a tool that is not there.
+    """
+    mode, names = _choice_of(given)
+    if names is not None:
+        known = {one.name for one in tools}
+        if not names or not known.issuperset(names):
+            raise refuse(
+                "tool_choice",
+                "tool_choice names a tool that is not in tools",
+                expected=", ".join(sorted(known))[:300] or "tools",
+                got=", ".join(sorted(names - known))[:100] or "no name",
+            )
+        tools = tuple(one for one in tools if one.name in names)
+    if mode == "required" and not tools:
+        raise refuse("tool_choice", "tool_choice needs tools", got=str(given)[:100])
+    return ((), None) if mode == "none" or not tools else (tools, mode)
+
+
+def _choice_of(given: str | Mapping[str, Any] | None) -> tuple[str | None, set[str] | None]:
+    """Return how a model must choose, and from which tools; None for all. Errors: `InvalidRequest`."""
+    mode: object = given
+    named: object = None
+    if isinstance(given, Mapping):
+        stated = _object_in(given, "allowed_tools")  # within it in completions, beside it in responses
+        if given.get("type") == "function":
+            mode, named = "required", [given]
+        elif given.get("type") == "allowed_tools" and isinstance(stated.get("tools"), list):
+            mode, named = stated.get("mode"), stated.get("tools")
+    if mode not in (None, "auto", "none", "required"):
+        expected = "auto, none, required or tools by name"
+        raise refuse("tool_choice", "tool_choice", expected=expected, got=str(given)[:100])
+    tools = cast("list[object] | None", named)
+    return cast("str | None", mode), None if tools is None else {_name_in(one) for one in tools}
+
+
+def _name_in(choice: object) -> str:
+    """Return the name of the tool in `{"function": {"name": ...}}` or `{"name": ...}`; empty if none is."""
+    if not isinstance(choice, Mapping):
+        return ""
+    return str(_object_in(cast("Mapping[str, Any]", choice), "function").get("name") or "")
+
+
+def _object_in(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object of this name, or else the one it would stand in."""
+    inner: object = given.get(name)
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else given
 
 
 class MessagePiece(Protocol):

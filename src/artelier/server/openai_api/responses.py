@@ -25,16 +25,20 @@ from artelier.server.openai_api.requests import (
     check_arguments,
     check_refused,
     check_texts,
+    choose_tools,
     message_parts,
     misfit,
+    params_beyond,
     refuse,
     schema_of_tool,
-    tool_choice,
 )
 
 INPUT_CHARS_MAX = 1_000_000
-REFUSED = ("previous_response_id", "conversation", "background", "prompt", "max_tool_calls")
-"""What needs answers to be kept for the client, or is the provider's own."""
+REFUSED = (
+    *("previous_response_id", "conversation", "background", "prompt", "max_tool_calls"),
+    "top_logprobs",
+)
+"""What needs answers to be kept for the client, is the provider's own, or is not passed on."""
 
 
 INCLUDED = ("reasoning.encrypted_content",)
@@ -77,6 +81,7 @@ class _ResponseFormat(WireModel):
 
 class _ResponseText(WireModel):
     format: _ResponseFormat | None = None
+    verbosity: str | None = None
 
 
 class _ResponseReasoning(WireModel):
@@ -122,13 +127,11 @@ def read_response(body: bytes) -> AskedCall:
         "parallel_tool_calls": asked.parallel_tool_calls,
         "max_output_tokens": asked.max_output_tokens,
         "thinking": False if effort == "none" else effort,
+        "verbosity": asked.text.verbosity if asked.text is not None else None,
+        **params_beyond(asked.model_extra or {}),
     }
     check_texts(messages, param="input")
-    tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
-    if choice == "none":
-        tools = ()
-    elif tools:
-        params["tool_choice"] = choice
+    tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     return AskedCall(
         model=asked.model,
         messages=tuple(messages),

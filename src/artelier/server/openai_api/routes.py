@@ -36,6 +36,7 @@ from artelier.server.openai_api.requests import (
     InlineMedium,
     read_completion,
     refuse,
+    refuse_extra,
 )
 from artelier.server.openai_api.responses import ResponseEvents, read_response, response
 from artelier.server.routes import resource
@@ -74,9 +75,11 @@ async def chat_of(
             raise refuse(
                 param, f"{param} are a matter of the chat's profile", hint="Ask a model by its name."
             )
+    refuse_extra(asked, "is a matter of the chat's settings")
     if headers.get(RUN):
         raise refuse(RUN, "Artelier-Run is for models: a chat records its turns itself", hint="Leave it out.")
-    name = asked.chat
+    if not (name := asked.chat):
+        raise refuse("model", "this names no chat", expected=f"{AGENTS}<chat or profile>")
     try:
         if await Session(desk, check_chat(name), branch="main").exists():
             return await Session.open(desk, name, by=actor)
@@ -277,7 +280,7 @@ class ProgramExchange:
 
     async def answer(self, asked: AskedCall, body: bytes) -> ProgramAnswer:
         """Return the whole answer. Errors: those of the model, or of the chat."""
-        if not asked.chat:
+        if asked.chat is None:
             place = await place_of(self._desk, self._sessions(), self._request.headers, body)
             try:
                 return await call_model(self._kernel, self._desk, asked, place)
@@ -310,7 +313,7 @@ class ProgramExchange:
     async def _items(self, asked: AskedCall, body: bytes) -> tuple[Items, ProgramAnswer]:
         desk, headers = self._desk, self._request.headers
         head = ProgramAnswer(run_id="", key="", model=asked.model, created_s=now_s(desk), text="")
-        if asked.chat:
+        if asked.chat is not None:
             session = await chat_of(desk, asked, headers, actor=self._actor, model=self._setup.model)
             items = turn(session, errands_of(self._request.app), asked, actor=self._actor)
             return items, ProgramAnswer(

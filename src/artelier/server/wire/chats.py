@@ -96,6 +96,8 @@ class ChatWish(RequestBody):
     """Settings of a chat; what is not given stays as it is."""
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
+    fallbacks: list[str] | None = Field(default=None, max_length=7)
+    """Models that are asked for a reply in turn when `model` fails."""
     profile: str | None = Field(default=None, max_length=200)
     """Id or ref of a stored profile, or the name of a shipped one; null for plain main calls."""
     user: str | dict[str, Any] | None = None
@@ -159,6 +161,8 @@ class QuickReplyShown(ResponseModel):
 class ChatSettings(ResponseModel):
     """The settings of a chat."""
 
+    fallbacks: list[str] = []
+    """Models that are asked for a reply in turn when `model` fails."""
     group: list[dict[str, Any]] = []
     """The characters of a chat with several; empty for one alone."""
     speaks: Speaks = "list"

@@ -22,7 +22,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artelier.atomic_file import replace_file
-from artelier.errors import InvalidConfig
+from artelier.errors import ArtelierError, InvalidConfig
 from artelier.ports.tool import Risk
 from artelier.tools.mcp.schema import visible
 from artelier.tools.mcp.server import McpServer
@@ -114,21 +114,35 @@ class ServerEntry:
         trust = self.trust
 
         def full(key: str, text: str) -> str:
-            return _expand(text, environ, place=f"{self.file}: server {self.name!r}, {key}")
+            return _expand(text, environ, place=key)
 
-        return McpServer(
-            self.short_name,
-            command=[full("command", word) for word in self.command] or None,
-            url=full("url", self.url) if self.url else None,
-            env={name: full(f"env.{name}", value) for name, value in self.env.items()},
-            headers={name: full(f"headers.{name}", value) for name, value in self.headers.items()},
-            timeout_s=trust.timeout_s or TIMEOUT_S,
-            read_only=trust.read_only,
-            idempotent=trust.idempotent,
-            risk=trust.risk,
-            trust_hints=trust.trust_hints,
-            grant=trust.grant,
+        try:
+            return McpServer(
+                self.short_name,
+                command=[full("command", word) for word in self.command] or None,
+                url=full("url", self.url) if self.url else None,
+                env={name: full(f"env.{name}", value) for name, value in self.env.items()},
+                headers={name: full(f"headers.{name}", value) for name, value in self.headers.items()},
+                timeout_s=trust.timeout_s or TIMEOUT_S,
+                read_only=trust.read_only,
+                idempotent=trust.idempotent,
+                risk=trust.risk,
+                trust_hints=trust.trust_hints,
+                grant=trust.grant,
+            )
+        except InvalidConfig as error:
+            self.name_in(error)
+            raise
+
+    def name_in(self, error: ArtelierError, *, said: str = "") -> None:
+        """Say in an error that it is about this server. `said`: the last thing that the server wrote."""
+        told = (
+            f"It is the server {self.name[:80]!r} of {self.file}.",
+            f"It wrote: {said[:200]}" if said else "",
+            error.hint or "",
+            "--no-mcp goes on without such servers.",
         )
+        error.hint = " ".join(filter(None, told))
 
 
 class _Stated(BaseModel):
@@ -266,7 +280,7 @@ def _expand(text: str, environ: Mapping[str, str], *, place: str) -> str:
         if value is None:
             raise InvalidConfig(
                 f"{place}: the variable {known['name']} is not set",
-                hint=f"Set it, write ${{{known['name']}:-default}}, or leave the server out with --no-mcp.",
+                hint=f"Set it, or write ${{{known['name']}:-default}}.",
             )
         pieces.append(value)
     return "".join(pieces) + text[at:]

@@ -242,8 +242,8 @@ async def _kill(process: Process) -> None:
 
 async def _forget(process: Process) -> None:
     """Drop the pipes: a descendant outside the group may hold them, or have left unread what was written."""
-    if process.stdin is not None:
-        process.stdin.transport.abort()
+    if process.stdin is not None and process.stdin.transport.get_write_buffer_size():
+        process.stdin.transport.abort()  # one that is closed cannot be aborted
     transport = getattr(process, "_transport", None)
     if transport is not None:
         with suppress(PermissionError):

@@ -43,6 +43,7 @@ const CHAT: Chat = {
   branch: "main",
   settings: {
     model: "offline",
+    fallbacks: [],
     profile: "moods@1",
     user: { name: "Ada" },
     char: { name: "Mira" },
