@@ -200,6 +200,10 @@ ODD_DELIMITED = {
         [["North", 1]],
         "above the header: Report of the shops | made on 3 May",
     ),
+    "Umsatz\nOrt;Preis\nKöln;1,50\nBonn;2,50\n": (
+        [["Köln", 1.5], ["Bonn", 2.5]],
+        "above the header: Umsatz; Preis: numbers written as '1,50', with a decimal comma",
+    ),
     "# made by a tool\nregion,units\nNorth,1\n": ([["North", 1]], "above the header: # made by a tool"),
     "region,units,\nNorth,1,\n,,\n ,,\nSouth,2,\n": (
         [["North", 1, None], ["South", 2, None]],
@@ -214,7 +218,7 @@ def test_what_a_spreadsheet_writes_beside_the_rows_is_no_row(call: Call, root: P
     (root / "t.csv").write_text(text, encoding="utf-8", newline="")
     expected, note = ODD_DELIMITED[text]
 
-    found = rows(call, "SELECT * FROM t ORDER BY units")
+    found = rows(call, "SELECT * FROM t ORDER BY 2")
 
     assert found == expected
     assert table(call, "t").get("note", "") == note

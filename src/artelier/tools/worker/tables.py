@@ -334,11 +334,15 @@ def _layout(descriptor: int, codec: str, kind: str) -> tuple[str, list[str]]:
     if max(widths := [_width(line, mark) for mark in DELIMITERS]) == 1:
         with open(f"/dev/fd/{descriptor}", encoding=codec, newline="") as file:
             lines = [file.readline(HEADER_BYTES_MAX) for _ in range(HEADER_ROWS_MAX)]
+        found: list[tuple[int, int, str, list[str]]] = []
         for mark in DELIMITERS:
             rows = list(csv.reader(filter(None, lines), delimiter=mark))
             start = next((at for at, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
             if 0 < start < len(rows) - 1 and len({len(row) for row in rows[start:] if row}) == 1:
-                return mark, ["".join(row).strip() for row in rows[:start]]
+                titles = ["".join(row).strip() for row in rows[:start]]
+                found.append((start, -len(rows[start]), mark, titles))
+        if found:
+            return min(found)[2:]
     return DELIMITERS[widths.index(max(widths))], []
 
 
