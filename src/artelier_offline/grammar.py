@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from artelier.errors import OfflineCannot
 from artelier_offline.tables import MONEY, QUANTITY, Column, Profile, Table, names_of
-from artelier_offline.words import Word, code, name_words, tokens
+from artelier_offline.words import Word, code, escaped, name_words, tokens
 
 Aggregate = Literal["count", "distinct", "sum", "mean", "median", "min", "max"]
 
@@ -104,10 +104,9 @@ class Plan:
 
     @property
     def columns(self) -> list[Column]:
-        """The columns by whose values rows are told apart."""
-        return [
-            one for one in (self.group, self.cell and self.cell[0], *(self.join or ())) if one is not None
-        ]
+        """The columns that it reads, but for that of its periods."""
+        of_rows = (self.group, self.cell and self.cell[0], *(self.join or ()))
+        return [one for one in (*of_rows, self.measure, self.second) if one is not None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -161,7 +160,7 @@ def parse(text: str, profile: Profile, before: Plan | None = None) -> Plan:
         raise failures[0]
     if len(plans) != 1:
         many = "the question can be read in several ways"
-        raise OfflineCannot(many if plans else f'"{reader.stuck}" is not understood here')
+        raise OfflineCannot(many if plans else reader.stuck)
     return plans[0]
 
 
@@ -187,8 +186,14 @@ class _Reader:
 
     @property
     def stuck(self) -> str:
-        """The first word that no rule has taken."""
-        return self._words[min(self._furthest, len(self._words) - 1)].text
+        """The first word that no rule has taken, in a sentence."""
+        self._at = min(self._furthest, len(self._words) - 1)
+        word = self._words[self._at].text
+        found = [one for one in self._columns() if one.type == "text"]
+        if len(found) == 1:
+            note = found[0].note.removeprefix("text; ")
+            return f"{code(found[0].name)} holds no figures{': ' if note else ''}{escaped(note)}"
+        return f'"{word}" is not understood here'
 
     def whole(self, rule: Callable[[], _Draft]) -> _Draft:
         """Return the draft of a rule that takes all words."""

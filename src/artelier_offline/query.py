@@ -4,6 +4,7 @@ named.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,7 +14,7 @@ from artelier.errors import OfflineCannot
 from artelier_offline.conversation import Desk
 from artelier_offline.grammar import Period, Plan
 from artelier_offline.tables import Column, Profile, literal, quoted, rows_of
-from artelier_offline.words import code, exact, listed, number_from, rounded
+from artelier_offline.words import code, escaped, exact, listed, number_from, rounded
 
 GROUPS_MAX = 200
 GAP_DAYS = 7
@@ -72,7 +73,7 @@ def answer(plan: Plan, profile: Profile, desk: Desk) -> Part:
     make = _breakdown if plan.kind == "figure" and plan.group is not None else _FORMS[plan.kind]
     sources = [plan.table.source, *([profile.table(plan.join[1].table).source] if plan.join else [])]
     part = make(plan, rows)
-    notes = [*part.notes, *notes, *_span_notes(plan, profile), *profile.skipped]
+    notes = [*part.notes, *notes, *_span_notes(plan, profile), *_file_notes(plan), *profile.skipped]
     return replace(part, notes=tuple(notes), sources=tuple(dict.fromkeys(sources)), queries=(statement,))
 
 
@@ -232,6 +233,13 @@ def _span_notes(plan: Plan, profile: Profile) -> list[str]:
     return notes
 
 
+def _file_notes(plan: Plan) -> list[str]:
+    """Notes on how the table, and the columns that were used, stand in the file."""
+    used = [*plan.columns, *([plan.dates] if plan.dates is not None else [])]
+    noted = {one.name: one.note for one in (plan.table, *used)}
+    return [f"{code(name)}: {escaped(note)}." for name, note in noted.items() if note]
+
+
 def _nothing(plan: Plan) -> OfflineCannot:
     return OfflineCannot(
         f"{code(plan.table.name)} has no row{_filter(plan) or ''} with a value to compute with"
@@ -284,7 +292,7 @@ def _breakdown(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
     values = [row[1] for row in kept]
     low, high = min(kept, key=lambda row: row[1]), max(kept, key=lambda row: row[1])
     said = f"The {_said(plan)}{_filter(plan)} by {code(plan.group.name)}"
-    if values.count(low[1]) == values.count(high[1]) == 1 < len(kept):
+    if all(sum(_is_same(one, value) for value in values) == 1 for one in (low[1], high[1])) and len(kept) > 1:
         said += f": **{exact(high[0])}** has the highest ({rounded(high[1])})"
         said += f", **{exact(low[0])}** the lowest ({rounded(low[1])})."
     else:
@@ -293,11 +301,19 @@ def _breakdown(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
     return Part(title=title, sentences=(said,), grids=(_grid(plan, kept),), notes=tuple(notes))
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    """Return True for equal figures; sums of decimals differ in their last digits."""
+    figures = number_from(one), number_from(other)
+    return one == other if None in figures else math.isclose(*figures, rel_tol=1e-12)  # pyright: ignore[reportArgumentType] - none is None
+
+
 def _rank(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
     """The first groups; those that are equal to the last one of them too."""
     assert plan.group is not None
     kept, notes = _groups(plan, rows)
-    chosen = [row for at, row in enumerate(kept) if at < plan.limit or row[1] == kept[plan.limit - 1][1]]
+    chosen = [
+        row for at, row in enumerate(kept) if at < plan.limit or _is_same(row[1], kept[plan.limit - 1][1])
+    ]
     named = listed([f"**{exact(row[0])}** ({rounded(row[1])})" for row in chosen])
     which, name = "highest" if plan.is_down else "lowest", code(plan.group.name)
     who = f"The {name}" if len(chosen) == 1 else f"The {len(chosen)} {name} values"

@@ -4,6 +4,7 @@ compute.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -45,8 +46,16 @@ LIFECYCLE = frozenset(
 """Words of columns that may say that a row does not count."""
 SCALES = frozenset("currency ccy uom unit".split())
 """Names of columns that say in what the other columns are measured."""
-TOTALS = ("total", "totals", "subtotal", "sum", "grand total", "overall", "all")
+TOTALS = (
+    "total|totals|subtotal|sum|grand total|overall|all|gesamt|gesamtsumme|summe|zwischensumme|insgesamt"
+    "|total général|sous-total|somme|suma|total general|totale|totaal|razem|итого|всего|合計|合计"
+).split("|")
 """Cells of rows that hold the sum of other rows."""
+_TOTAL_OF = r"(\S+[ -]+){1,2}(sub)?totals?:?"
+"""The form of such cells that name a group too, for SQL, which takes linear time."""
+_BLANKS = r"[\s\x{a0}\x{202f}]+"
+_HEADER_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)-?\d[\d.,]*")
+"""A name of a column that may be a value of the first row; a year may be a name."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +65,14 @@ class Column:
     table: str
     name: str
     type: Type
+    called: str
+    """Its name in the file, which another column may have too."""
+    note: str = ""
+    """How its values are written, or what could not be told."""
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        return name_words(self.name)
+        return name_words(self.called)
 
     @property
     def is_identifier(self) -> bool:
@@ -79,7 +92,7 @@ class Column:
 
     @property
     def is_intensive(self) -> bool:
-        return bool(set(self.words) & INTENSIVE)
+        return bool(set(self.words) & INTENSIVE) or self.note.endswith("unit %")
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,8 @@ class Table:
     name: str
     source: str
     columns: tuple[Column, ...]
+    note: str = ""
+    """On the table as a whole."""
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -117,7 +132,7 @@ class Fact:
     filled: int
     distinct: int
     folded: int
-    """Distinct values, differences of case and outer spaces left out."""
+    """Distinct values; of texts without differences of case and spaces, of numbers the finite ones."""
     low: date | None = None
     high: date | None = None
 
@@ -150,8 +165,14 @@ class Profile:
         """
         named, name = list(used), code(table.name)
         for column in named:
-            if column.type == "text" and self.facts[column].folded != self.facts[column].distinct:
-                raise OfflineCannot(f"{code(column.name)} writes the same value in several ways")
+            if self.facts[column].folded != self.facts[column].distinct:
+                odd = "writes the same value in several ways"
+                raise OfflineCannot(
+                    f"{code(column.name)} {odd if column.type == 'text' else 'holds what is no number'}"
+                )
+        for column in table.columns:
+            if column.type == "number" and _HEADER_NUMBER.fullmatch(column.name):
+                raise OfflineCannot(f"{name} may have no header: its first line holds {code(column.name)}")
         if literal:
             return []
         for column in table.columns:
@@ -164,7 +185,8 @@ class Profile:
                 raise OfflineCannot(f"{differ} count")
             if column.type == "text" and set(column.words) & SCALES:
                 raise OfflineCannot(f"{differ} are meant")
-        if any(column.table == table.name for one in TOTALS for column, _ in self.cells.get(one, ())):
+        cells = [cell for found in self.cells.values() for one, cell in found if one.table == table.name]
+        if any(map(_is_total, cells)):
             raise OfflineCannot(f"{name} seems to have rows that hold the total of others")
         key, copies = table.key, self.copies[table.name]
         if key is not None and not self.is_unique(key):
@@ -185,16 +207,7 @@ def tables_from(answer: Any) -> tuple[tuple[Table, ...], tuple[str, ...]]:
     Errors: `OfflineCannot` if the answer has another shape.
     """
     try:
-        tables = tuple(
-            Table(
-                name=str(one["name"]),
-                source=str(one.get("source") or one["name"]),
-                columns=tuple(
-                    Column(str(one["name"]), str(c["name"]), _type(str(c["type"]))) for c in one["columns"]
-                ),
-            )
-            for one in answer["tables"]
-        )
+        tables = tuple(map(_table, answer["tables"]))
         skipped = tuple(
             f"Not read: {code(str(one['source']))}, {str(one.get('reason', 'no table')).rstrip('.')}."
             for one in answer.get("skipped", [])[:5]
@@ -202,6 +215,32 @@ def tables_from(answer: Any) -> tuple[tuple[Table, ...], tuple[str, ...]]:
     except (KeyError, TypeError, AttributeError):
         raise OfflineCannot("the result of describe_tables has another shape than expected") from None
     return tables, skipped
+
+
+def _table(found: Any) -> Table:
+    name, names = str(found["name"]), [str(one["name"]) for one in found["columns"]]
+    notes: dict[str, str] = {}
+    of = ""  # notes on the table come first
+    for said in str(found.get("note", "")).split("; "):
+        head, _, rest = said.partition(": ")
+        of, said = (head, rest) if head in names else (of, said)
+        notes[of] = f"{notes[of]}; {said}" if of in notes else said
+    lowered = {one.lower() for one in names}
+    columns: list[Column] = []
+    for one in found["columns"]:
+        column = str(one["name"])
+        base = re.sub(r"_\d+$", "", column)  # the reader of a file numbers columns of one name
+        called = base if base.lower() in lowered else column
+        columns.append(Column(name, column, _type(str(one["type"])), called, notes.get(column, "")))
+    source = str(found.get("source") or name)
+    return Table(name=name, source=source, columns=tuple(columns), note=notes.get("", ""))
+
+
+def _is_total(cell: str) -> bool:
+    text = cell.strip().lower().rstrip(" :")
+    words = text.replace("-", " ").split()
+    is_of = 1 < len(words) < 4 and words[-1] in ("total", "totals", "subtotal", "subtotals")
+    return text in TOTALS or is_of
 
 
 def _type(name: str) -> Type:
@@ -237,7 +276,7 @@ def profile_sql(tables: Sequence[Table], words: Sequence[str]) -> str:
     if sum(len(one.columns) for one in tables) > COLUMNS_MAX:
         raise OfflineCannot(f"the workspace has more than {COLUMNS_MAX} columns")
     parts: list[str] = []
-    wanted = ", ".join(literal(word) for word in [*words, *TOTALS])
+    wanted = ", ".join(map(literal, dict.fromkeys([*words, *TOTALS])))
     for table in tables:
         name, of = quoted(table.name), literal(table.name)
         copies = f"count(*) - (SELECT count(*) FROM (SELECT DISTINCT * FROM {name}))"
@@ -246,15 +285,29 @@ def profile_sql(tables: Sequence[Table], words: Sequence[str]) -> str:
             f"SELECT 'table' AS part, {of} AS tbl, {head}, {copies} AS n, 0 AS folded, '' AS low, '' AS high"
             f" FROM {name}"
         )
+        texts = ", ".join(f"{quoted(one.name)}::VARCHAR" for one in table.columns if one.type != "number")
         for column in table.columns:
             col, lit = quoted(column.name), literal(column.name)
             plain = f"lower(trim({col}::VARCHAR))"
+            folded = plain
+            if column.type == "text":
+                one_form = f"lower(nfc_normalize({col}::VARCHAR))"
+                folded = f"trim(regexp_replace({one_form}, {literal(_BLANKS)}, ' ', 'g'))"
+            elif column.type == "number":
+                folded = f"CASE WHEN isfinite({col}::DOUBLE) THEN {col} END"
             bounds = f"min({col})::VARCHAR, max({col})::VARCHAR" if column.type == "date" else "'', ''"
-            counts = f"count({col}), count(DISTINCT {col}), count(DISTINCT {plain})"
+            counts = f"count({col}), count(DISTINCT {col}), count(DISTINCT {folded})"
             parts.append(f"SELECT 'column', {of}, {lit}, '', {counts}, {bounds} FROM {name}")
             if column.type == "text":
                 cells = f"{of}, {lit}, {col}::VARCHAR, count(*), 0, 0, '', ''"
-                parts.append(f"SELECT 'cell', {cells} FROM {name} WHERE {plain} IN ({wanted}) GROUP BY 4")
+                where = f"{plain} IN ({wanted}) OR regexp_full_match({plain}, {literal(_TOTAL_OF)})"
+                parts.append(f"SELECT 'cell', {cells} FROM {name} WHERE {where} GROUP BY 4")
+            elif column.type == "number" and texts:
+                value, total = f"{col}::DOUBLE", f"(SELECT sum({col}::DOUBLE) FROM {name})"
+                is_sum = f"{col} <> 0 AND abs(2 * {value} - {total}) <= 1e-9 * abs({value})"
+                where = f"coalesce({texts}) IS NULL AND {is_sum}"
+                cells = f"{of}, {lit}, 'total', count(*), 0, 0, '', ''"
+                parts.append(f"SELECT 'cell', {cells} FROM {name} WHERE {where} HAVING count(*) > 0")
     return "\nUNION ALL\n".join(parts)
 
 

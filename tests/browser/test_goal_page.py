@@ -107,20 +107,31 @@ def test_a_budget_that_was_reached_is_raised_and_the_goal_is_done(
 
         card = page.get_by_role("region", name="Where it stands")
         expect(card.get_by_role("heading", name="Budget reached")).to_be_visible()
-        expect(card).to_contain_text("The limit is that of the whole goal.")
+        expect(card).to_contain_text("The limit is that of the whole goal. The next step may cost up to $0.0")
         audit.look("a budget that was reached")
         _no_words_of_the_future(page)
         fits(page, shot, "goal-budget")
         amount = card.get_by_role("textbox", name="Raise to, in dollars")
-        expect(amount).to_have_value("0.06")
+        expect(amount).to_have_value("0.09")
         amount.fill("0.03")
         expect(card.get_by_role("button", name="Raise and go on")).to_be_disabled()
+        expect(card).to_contain_text("Its limit is $0.030; raise it above that.")
         amount.fill("9")
         card.get_by_role("button", name="Raise and go on").click()
         hand.until("missions", mission, status="completed")
         expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
         _figures_are_the_servers(hand, mission)
         audit.verdict()
+
+
+def test_an_address_of_no_goal_shows_none(lived_in: LivedIn, sign_in: SignIn) -> None:
+    page = sign_in(lived_in.server.link())
+
+    for screen in ("goals", "canvas"):
+        page.goto(f"{lived_in.server.address}/{screen}/nobody")
+        main = page.get_by_role("main")
+        expect(main).to_contain_text("There is no such goal")
+        expect(main.get_by_role("link", name="See all goals")).to_be_visible()
 
 
 class _Limited(OfflineModel):

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.axe import Audit
 from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import Hand
 
@@ -42,6 +43,16 @@ def test_two_browsers_see_the_same_world_go_on(lived_in: LivedIn, sign_in: SignI
     for one in (heading, theirs):
         expect(one).to_contain_text("tick 6")
     shot(page, "world")
+
+    world.get_by_role("tab", name="Graph").click()
+    trades = [one["data"] for one in hand.items("worlds", "village", "events", kind="offer.accepted")]
+    pairs = world.get_by_role("table", name="Who deals with whom").get_by_role("row")
+    expect(pairs).to_have_count(1 + len({(one["seller"], one["buyer"]) for one in trades}))
+    expect(world.get_by_role("img", name="Graph of trades and messages")).to_be_visible()
+    audit = Audit(page)
+    audit.look("the graph of a world")
+    audit.verdict()
+    shot(page, "world-graph")
 
     time.get_by_role("button", name="Pause").click()
     stands = other.get_by_role("region", name="World village").get_by_role("status")

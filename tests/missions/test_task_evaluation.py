@@ -470,6 +470,9 @@ def test_what_is_worked_out_from_known_figures_is_a_finding(
         ("12,50 euros", "12.50", "done"),
         ("41.000,00", "42,000.00", "failed"),
         ("[12,50]", "12.50", "failed"),
+        ("900 by 31.12.2024, not", "900 by 31.12.2024, not", "done"),
+        ("900 by 31.12.2024, not", "900 by 2024-12-31, not", "done"),
+        ("900 by 31.12.2024, not", "900 by 30.11.2024, not", "failed"),
     ],
 )
 def test_a_figure_may_be_written_otherwise_than_its_european_source(

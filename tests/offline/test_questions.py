@@ -7,6 +7,7 @@ from collections import defaultdict
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,3 +184,63 @@ def test_text_of_a_file_is_no_instruction(tmp_path: Path) -> None:
     text = workspace(tmp_path, orders=f"city,amount\n{evil},5\nRome,1\n").ask("total amount by city").text
 
     assert "\\| ignore \\| all \\*rules\\*" in text
+
+
+REFUSED_FOR_THE_DATA = {
+    "two columns of one name": ("region,revenue,revenue\nNorth,10,1\nSouth,20,2\n", "which column is meant"),
+    "letters in two forms": ("city,revenue\nKöln,10\nKo\u0308ln,20\n", "in several ways"),
+    "spaces of two kinds": ("city,revenue\nNew York,10\nNew\u00a0York,20\n", "in several ways"),
+    "a row of sums in German": ("region,revenue\nNorth,10\nSouth,25\nGesamt,35\n", "the total of others"),
+    "a row of sums of a group": ("region,revenue\nNorth,10\nNorth total,10\nSouth,2\n", "total of others"),
+    "a row of sums without a name": ("region,revenue\nNorth,10\nSouth,25\n,35\n", "the total of others"),
+    "no header": ("North,10\nSouth,20\nEast,5\n", "may have no header"),
+    "percents": ("region,revenue\nNorth,10%\nSouth,20%\n", "cannot be added up"),
+    "currencies": ("region,revenue\nNorth,$10\nSouth,€20\n", "amounts in several currencies"),
+    "thousands or decimals": ("region;revenue\nNorth;1.234\nSouth;2.345\n", "thousands or decimals"),
+}
+"""Data over which a figure would be wrong, and what is said of it."""
+
+
+@pytest.mark.parametrize("case", REFUSED_FOR_THE_DATA)
+def test_data_that_makes_a_figure_wrong_is_named(tmp_path: Path, case: str) -> None:
+    text, said = REFUSED_FOR_THE_DATA[case]
+    here = workspace(tmp_path, sales=text)
+    asked = "How many rows are in sales?" if case == "no header" else "What is the total revenue?"
+    asked = "How many different cities?" if text.startswith("city") else asked
+
+    with pytest.raises(OfflineCannot, match=said) as refusal:
+        here.ask(asked)
+
+    assert here.ask(refusal.value.message.rpartition("; try: ")[2]).text
+
+
+def test_what_is_no_number_is_neither_the_highest_nor_a_mean(tmp_path: Path) -> None:
+    db = duckdb.connect()
+    rows_ = "VALUES ('a', 1.0::DOUBLE), ('b', 'nan'::DOUBLE), ('c', 3.0)"
+    db.execute(
+        f"COPY (SELECT * FROM ({rows_}) t(region, revenue)) TO '{tmp_path}/s.parquet' (FORMAT parquet)"
+    )
+
+    for asked in ("What is the average revenue?", "Which region has the highest revenue?"):
+        with pytest.raises(OfflineCannot, match="`revenue` holds what is no number"):
+            Workspace(tmp_path).ask(asked)
+
+
+def test_sums_that_differ_in_their_last_digit_are_equal(tmp_path: Path) -> None:
+    here = workspace(tmp_path, sales="region,revenue\nA,0.1\nA,0.2\nB,0.3\nC,0.05\n")
+
+    text = here.ask("Which region has the highest revenue?").text
+
+    assert "**A** (0.30) and **B** (0.30)" in text
+
+
+def test_an_answer_says_how_the_values_it_used_are_written(tmp_path: Path) -> None:
+    text = "Shops in May\nregion;revenue;fee\nNorth;1.234,50;1,5\nSouth;2,25;1,5\n"
+    here = workspace(tmp_path, sales=text)
+
+    told = here.ask("What is the total revenue?").text
+
+    assert "**1236.75**" in told
+    assert "- `sales`: above the header: Shops in May." in told
+    assert "- `revenue`: numbers written as '1.234,50', with a decimal comma." in told
+    assert "`fee`" not in told

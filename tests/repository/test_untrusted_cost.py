@@ -87,6 +87,7 @@ ALLOWED: dict[str, str] = {
         operations/transforms/steps.py:_document json.loads
         operations/transforms/steps.py:_compile re.compile
         operations/transforms/steps.py:_nodes jsonpath_rfc9535.JSONPathEnvironment
+        tools/worker/tables.py:_layout csv.reader
         tools/worker/tables.py:_width csv.reader
         tools/worker/tables.py:_rows csv.reader
         tools/worker/__main__.py:_compile re.compile

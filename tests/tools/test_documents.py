@@ -19,7 +19,7 @@ from .conftest import Call
 Sheets = Mapping[str, Sequence[Sequence[Any]]]
 
 
-def make_workbook(path: Path, sheets: Sheets, *, sheet: str = "") -> None:
+def make_workbook(path: Path, sheets: Sheets, *, sheet: str = "", merged: str = "") -> None:
     """A workbook as a spreadsheet program writes it, as small as it can be."""
     sheets = {"Sheet": []} if sheet else sheets
     names = {f"xl/worksheets/sheet{number}.xml": name for number, name in enumerate(sheets, start=1)}
@@ -55,7 +55,10 @@ def make_workbook(path: Path, sheets: Sheets, *, sheet: str = "") -> None:
         )
         for place, name in names.items():
             rows = "".join(_row(n, cells) for n, cells in enumerate(sheets[name], start=1)) or sheet
-            packed.writestr(place, f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>')
+            more = f'<mergeCells><mergeCell ref="{merged}"/></mergeCells>' if merged else ""
+            packed.writestr(
+                place, f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData>{more}</worksheet>'
+            )
 
 
 def _row(number: int, cells: Sequence[Any]) -> str:
@@ -179,6 +182,46 @@ def test_each_sheet_is_a_table_and_a_title_above_the_header_is_noted(call: Call,
     }
     assert rows(call, "SELECT jan + feb FROM book_plan") == [[30.5]]
     assert rows(call, "SELECT value FROM book_notes___more") == [[1234.56]]
+
+
+def test_a_value_that_is_merged_over_rows_stands_in_each_of_them(call: Call, root: Path):
+    cells = [["", ""], ["Region", "Units"], ["North", 1], ["", 2], ["South", 4]]
+    make_workbook(root / "b.xlsx", {"S": [["", ""], *cells]}, merged="A4:A5")
+
+    found = rows(call, "SELECT * FROM b ORDER BY 2")
+
+    assert found == [["North", 1], ["North", 2], ["South", 4]]
+
+
+ODD_DELIMITED = {
+    "title " * 30_000 + "\nregion,units\nNorth,1\n": ([["North", 1]], f"above the header: {'title ' * 50}"),
+    "sep=;\r\nregion;units\r\nNorth;1\r\n": ([["North", 1]], ""),
+    "Report of the shops\nmade on 3 May\n\nregion;units\nNorth;1\n": (
+        [["North", 1]],
+        "above the header: Report of the shops | made on 3 May",
+    ),
+    "Umsatz\nOrt;Preis\nKöln;1,50\nBonn;2,50\n": (
+        [["Köln", 1.5], ["Bonn", 2.5]],
+        "above the header: Umsatz; Preis: numbers written as '1,50', with a decimal comma",
+    ),
+    "# made by a tool\nregion,units\nNorth,1\n": ([["North", 1]], "above the header: # made by a tool"),
+    "region,units,\nNorth,1,\n,,\n ,,\nSouth,2,\n": (
+        [["North", 1, None], ["South", 2, None]],
+        "left out, rows without a value: 2",
+    ),
+}
+"""What the rows are, and what the note says."""
+
+
+@pytest.mark.parametrize("text", ODD_DELIMITED)
+def test_what_a_spreadsheet_writes_beside_the_rows_is_no_row(call: Call, root: Path, text: str):
+    (root / "t.csv").write_text(text, encoding="utf-8", newline="")
+    expected, note = ODD_DELIMITED[text]
+
+    found = rows(call, "SELECT * FROM t ORDER BY 2")
+
+    assert found == expected
+    assert table(call, "t").get("note", "") == note
 
 
 def test_totals_below_a_sheet_are_no_row_of_it_but_are_noted(call: Call, root: Path):

@@ -347,6 +347,7 @@ def test_parquet_keeps_its_types(call: Call, root: Path):
     assert rows(call, "SELECT * FROM t") == [
         [1, 1.1, "2026-01-01", "2026-01-01T10:00:00", [1, 2], {"k": "v"}, None]
     ]
+    assert call("describe_tables")["tables"][0]["note"] == "at: times in UTC"
 
 
 @pytest.mark.parametrize(

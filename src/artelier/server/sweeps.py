@@ -75,6 +75,7 @@ WORK = "sweep"
 RECORD = "sweep.json"
 WORLD = "world.json"
 END = "end.json"
+WORKING = "working"
 REMAINS_S = 3_600
 """After which a folder without a record is none that is being made."""
 HIDDEN = ".removed"
@@ -142,7 +143,7 @@ class SweepEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a sweep ended; a server that ended leaves none."""
 
     status: str
-    """`done`, `stopped` or `failed`; `interrupted` is never written."""
+    """`done`, `stopped` or `failed`; `interrupted` and `working` are never written."""
     done: int = 0
     """Runs that were done then."""
     failed: dict[str, Any] | None = None
@@ -379,27 +380,27 @@ class Sweeps:
         await asyncio.to_thread(_write_rows, place, record, file)
 
     async def _show(self, place: Path, record: SweepRecord) -> SweepFacts:
-        errand, end = self._errand(record.id), None
+        errand = self._errand(record.id)
         work: SweepWork | None = None if errand is None else errand.about
-        if work is None:
+        if work is not None and (done := len(work.sweeping.rows)):
+            end = SweepEnd(status=WORKING, done=done)
+        else:  # one that has just gone on does not know yet what is done
             end = await asyncio.to_thread(_end_of, place, record)
-            done = end.done
-        else:
-            done = len(work.sweeping.rows)
+            end = end if work is None else SweepEnd(status=WORKING, done=end.done)
         return SweepFacts(
             id=record.id,
             by=record.by,
             created_us=record.created_us,
-            status="working" if end is None else end.status,
+            status=end.status,
             params=record.params,
             seeds=record.seeds,
             ticks=record.ticks,
             processes=record.processes,
             runs=len(record.runs),
-            done=done,
+            done=end.done,
             turns=record.turns,
             left_s=None if work is None else work.left_s(len(record.runs)),
-            failed=None if end is None else end.failed,
+            failed=end.failed,
         )
 
     def _place(self, id: str) -> Path:

@@ -58,6 +58,7 @@ function blank(event: WireEvent, id: string): Run {
     successor: "",
     status: "running",
     reason: "",
+    askedMicrousd: 0,
     startedUs: event.at_us,
     endedUs: null,
     cycles: 0,
@@ -269,6 +270,12 @@ function reconciled(draft: Draft, event: WireEvent, id: string): void {
   setStatus(draft, id, driven(event));
 }
 
+function exhausted(draft: Draft, event: WireEvent, id: string): void {
+  const unit = text(event, "unit");
+  setStatus(draft, id, "budget_exhausted", text(event, "reason") || `${unit} of ${text(event, "scope")}`);
+  draft.patch("runs", id, { askedMicrousd: unit === "usd" ? integer(event, "asked") : 0 });
+}
+
 function reopened(draft: Draft, _event: WireEvent, id: string): void {
   draft.patch("runs", id, { status: "pending", reason: "", endedUs: null, message: "" });
 }
@@ -280,13 +287,7 @@ export const RUN_FOLDS: Readonly<Record<string, Fold>> = {
   "run.paused": (draft, event, id) =>
     setByCommand(draft, id, "paused", flag(event, "stopped") ? "stopped" : ""),
   "run.suspended": suspended,
-  "run.exhausted": (draft, event, id) =>
-    setStatus(
-      draft,
-      id,
-      "budget_exhausted",
-      text(event, "reason") || `${text(event, "unit")} of ${text(event, "scope")}`,
-    ),
+  "run.exhausted": exhausted,
   "run.completed": end("completed"),
   "run.failed": end("failed"),
   "run.cancelled": end("cancelled"),

@@ -31,6 +31,8 @@ export interface Run {
   readonly successor: string;
   readonly status: RunStatus;
   readonly reason: string;
+  /** The most that the step could have cost that a limit of dollars refused last. */
+  readonly askedMicrousd: number;
   readonly startedUs: number;
   readonly endedUs: number | null;
   readonly cycles: number;

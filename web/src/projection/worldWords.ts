@@ -61,3 +61,8 @@ export function tradeOf({ seq, tick, actor, data }: ToldEvent): Trade {
     price: typeof price === "number" ? price : 0,
   };
 }
+
+/** Who wrote to whom; "" for what is no message. */
+export function messageOf({ actor, data }: ToldEvent): readonly [string, string] {
+  return [actor, word(data["to"])];
+}

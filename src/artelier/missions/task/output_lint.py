@@ -248,6 +248,8 @@ def _loose(text: str) -> Iterator[Decimal]:
     for match in _EUROPEAN.finditer(text):
         if len(match[0]) <= DIGITS_MAX:
             yield Decimal(match[0].replace(".", "").replace(",", "."))
+    for match in _DATE.finditer(text):  # the day and month of 03.02.2025 are no 3.02
+        yield from (figure.value for figure in _whole(match[0]))
 
 
 TEXT_CHARS_MAX = 400_000

@@ -289,6 +289,8 @@ def _assembled(graph: Graph, event: SeenEvent) -> None:
 def _exhausted(graph: Graph, event: SeenEvent) -> None:
     reason = event.text("reason") or f"{event.text('unit')} of {event.text('scope')}"
     _set_status(graph, event.id, "budget_exhausted", reason)
+    if (run := graph.runs.get(event.id)) is not None:
+        run.asked_microusd = event.integer("asked") if event.text("unit") == "usd" else 0
 
 
 def _reopened(graph: Graph, event: SeenEvent) -> None:

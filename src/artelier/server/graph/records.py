@@ -82,6 +82,8 @@ class GraphRun:
     """The fork as which it goes on, since its code had changed."""
     status: str = "running"
     reason: str = ""
+    asked_microusd: int = 0
+    """The most that the step could have cost that a limit of dollars refused last."""
     started_us: int
     ended_us: int | None = None
     cycles: int = 0

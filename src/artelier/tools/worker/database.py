@@ -29,6 +29,7 @@ from artelier.tools.worker.answers import (
 from artelier.tools.worker.documents import read_document
 from artelier.tools.worker.tables import (
     MAGIC,
+    NOTES_CHARS_MAX,
     Failure,
     SqliteFile,
     first_line,
@@ -271,14 +272,15 @@ def _load_parquet(db: duckdb.DuckDBPyConnection, name: str, *, descriptor: int) 
     columns = db.execute(f"DESCRIBE SELECT * FROM {place}").fetchall()
     # Instants become UTC timestamps without a zone: Python has no zone database to hand them over
     # with.
+    instants = [column for column, kind, *_ in columns if kind == "TIMESTAMP WITH TIME ZONE"]
     chosen = ", ".join(
         f"CAST({quote_identifier(column)} AS TIMESTAMP) AS {quote_identifier(column)}"
-        if kind == "TIMESTAMP WITH TIME ZONE"
+        if column in instants
         else quote_identifier(column)
-        for column, kind, *_ in columns
+        for column, *_ in columns
     )
     db.execute(f"CREATE TABLE {quote_identifier(name)} AS SELECT {chosen} FROM {place}")
-    return ""
+    return "; ".join(f"{column}: times in UTC" for column in instants)[:NOTES_CHARS_MAX]
 
 
 def _check_statement(sql: str) -> None:

@@ -243,7 +243,7 @@ def _sheets(descriptor: int) -> Iterator[DocumentTable]:
             workbook = calamine.CalamineWorkbook.from_filelike(file)
             for sheet in workbook.sheets_metadata:
                 if sheet.typ == calamine.SheetTypeEnum.WorkSheet:
-                    cells = workbook.get_sheet_by_name(sheet.name).to_python(skip_empty_area=True)
+                    cells = _cells_of(workbook.get_sheet_by_name(sheet.name))
                     is_hidden = sheet.visible != calamine.SheetVisibleEnum.Visible
                     if (part := _sheet(sheet.name, cells, is_hidden=is_hidden)) is not None:
                         yield part
@@ -251,6 +251,21 @@ def _sheets(descriptor: int) -> Iterator[DocumentTable]:
             raise Failure("the workbook is protected by a password") from None
         except (calamine.CalamineError, OSError, ValueError) as error:
             raise Failure(f"not a workbook: {str(error)[:150]}") from None
+
+
+def _cells_of(sheet: Any) -> list[list[Any]]:
+    """Return the cells of a sheet; a value that is merged over several rows stands in each of them."""
+    cells: list[list[Any]] = sheet.to_python(skip_empty_area=True)
+    top, left = sheet.start or (0, 0)
+    room = sum(map(len, cells))  # ranges that lie on each other would take longer than the sheet is large
+    for (first, column), (last, _) in sheet.merged_cell_ranges or ():
+        room -= last - first
+        if room < 0:
+            break
+        if first >= top and 0 <= column - left < len(cells[0]):
+            for row in cells[first + 1 - top : last + 1 - top]:
+                row[column - left] = cells[first - top][column - left]
+    return cells
 
 
 def _read_bounds(descriptor: int) -> None:

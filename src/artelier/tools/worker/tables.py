@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 import os
 import re
 import sqlite3
@@ -268,7 +269,12 @@ def load_text(
 HEADER_BYTES_MAX = 256 * 1024
 VALUE_CHARS_MAX = 10_000_000
 COLUMNS_MAX = 1_000
+HEADER_ROWS_MAX = 20
+"""That are looked at for a header below titles."""
+TITLE_CHARS_MAX = 300
 DELIMITERS = (",", ";", "\t", "|")
+_SAID_DELIMITER = re.compile(r"(?i)sep=([,;\t|])\s*")
+"""A first line by which a file tells Excel its delimiter."""
 
 
 def load_delimited(
@@ -278,31 +284,71 @@ def load_delimited(
 
     Errors: `Failure`.
     """
+    csv.field_size_limit(VALUE_CHARS_MAX)
     codec, note = _codec(descriptor)
-    line = _first_line(descriptor, codec)
-    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=lambda mark: _width(line, mark))
-    rows = _rows(descriptor, delimiter, codec)
+    delimiter, above = _layout(descriptor, codec, kind)
+
+    def read() -> Iterator[list[str]]:
+        return _rows(descriptor, delimiter, codec, skipping=len(above))
+
+    rows = read()
     header = next(rows, None)
     if header is None or not any(name.strip() for name in header):
         raise Failure("the header is empty")
     if len(header) > COLUMNS_MAX:
         raise Failure(f"the header has {len(header)} columns, more than {COLUMNS_MAX}")
     columns = columns_from(header)
-    count = sum(1 for _ in rows)
+    empty = count = 0
+    for row in rows:
+        count += 1
+        empty += _is_empty(row)
     place = f"/dev/fd/{descriptor}"
     is_semicolon = delimiter == ";"
     try:
-        if codec != UTF_8:
-            raise Failure("DuckDB reads UTF-8")
+        if codec != UTF_8 or above or empty:
+            raise Failure("DuckDB reads UTF-8, from the header on, and rows without a value too")
         notes = load_text(
             db, table, place, columns, delimiter=delimiter, count=count, is_semicolon=is_semicolon
         )
     except (Failure, error):
-        again = _rows(descriptor, delimiter, codec)
+        again = read()
         next(again)
-        values = ([value or None for value in row] for row in again)
+        values = ([value or None for value in row] for row in again if not _is_empty(row))
         notes = load_rows(db, table, columns, values, is_semicolon=is_semicolon)
-    return "; ".join(filter(None, (note, notes)))
+    titles = " | ".join(filter(None, above))[:TITLE_CHARS_MAX]
+    titles = f"above the header: {titles}" if titles else ""
+    left_out = f"left out, rows without a value: {empty}" if empty else ""
+    return "; ".join(filter(None, (note, titles, left_out, notes)))
+
+
+def _layout(descriptor: int, codec: str, kind: str) -> tuple[str, list[str]]:
+    """Return the delimiter, and the lines above the header: titles, or one that tells Excel the delimiter.
+
+    Titles are lines of one value above rows that all have the same number of several. Errors: `Failure`.
+    """
+    line = _first_line(descriptor, codec)
+    if (said := _SAID_DELIMITER.fullmatch(line.removeprefix("\ufeff"))) is not None:
+        return said[1], [""]
+    if kind == "tsv":
+        return "\t", []
+    if max(widths := [_width(line, mark) for mark in DELIMITERS]) == 1:
+        with open(f"/dev/fd/{descriptor}", encoding=codec, newline="") as file:
+            lines = [file.readline(HEADER_BYTES_MAX) for _ in range(HEADER_ROWS_MAX)]
+        found: list[tuple[int, int, str, list[str]]] = []
+        for mark in DELIMITERS:
+            rows = list(csv.reader(filter(None, lines), delimiter=mark))
+            start = next((at for at, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
+            if 0 < start < len(rows) - 1 and len({len(row) for row in rows[start:] if row}) == 1:
+                titles = ["".join(row).strip() for row in rows[:start]]
+                found.append((start, -len(rows[start]), mark, titles))
+        if found:
+            return min(found)[2:]
+    return DELIMITERS[widths.index(max(widths))], []
+
+
+def _is_empty(row: Sequence[str]) -> bool:
+    """Return True for a row of several values, none of which says anything."""
+    return len(row) > 1 and not any(map(str.strip, row))
 
 
 def _codec(descriptor: int) -> tuple[str, str]:
@@ -332,15 +378,14 @@ def _width(line: str, delimiter: str) -> int:
     return max((len(row) for row in csv.reader([line], delimiter=delimiter)), default=0)
 
 
-def _rows(descriptor: int, delimiter: str, codec: str) -> Iterator[list[str]]:
-    """The header and all rows. Errors: `Failure` with the line, if one is malformed."""
-    csv.field_size_limit(VALUE_CHARS_MAX)
+def _rows(descriptor: int, delimiter: str, codec: str, *, skipping: int = 0) -> Iterator[list[str]]:
+    """The header and all rows, after lines to skip. Errors: `Failure` with the line, if one is malformed."""
     reader: Any = None
     width = 0
     try:
         with open(f"/dev/fd/{descriptor}", encoding=codec, newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
-            for row in reader:
+            for row in itertools.islice(reader, skipping, None):
                 width = width or len(row)
                 # An empty line is nothing, except where a line has only one value.
                 values = row or ([""] if width == 1 else [])

@@ -7,6 +7,7 @@ import { EmptyState } from "@/ui/EmptyState";
 import { CanvasIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
 import { shownMission } from "@/projection/standing";
+import { NoGoal } from "@/shell/NoGoal";
 import { useRoute } from "@/shell/route";
 import type { ScreenProps } from "@/shell/screens";
 import { MissionHead } from "./MissionHead";
@@ -38,6 +39,7 @@ export default function CanvasScreen({ id }: ScreenProps) {
       </>
     );
   }
+  if (id !== null && !graph.runs.has(id) && !isPast && !isUnread(live)) return <NoGoal id={id} />;
   const mission = query["all"] === undefined ? shownMission(graph, id ?? chosen) : "";
   return (
     <div data-canvas className="flex h-full flex-col">

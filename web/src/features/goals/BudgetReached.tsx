@@ -43,7 +43,7 @@ export function BudgetReached({ goal, task }: { readonly goal: Goal; readonly ta
           inputMode="decimal"
           className="w-36"
           value={text}
-          error={micro === null ? "Expected dollars such as 0.80." : undefined}
+          error={why === false ? undefined : why}
           onChange={(event) => setText(event.target.value)}
         />
         <ActionButton

@@ -1,4 +1,5 @@
-import { inWords } from "@/client/http";
+import { ApiError, inWords } from "@/client/http";
+import { NoGoal } from "@/shell/NoGoal";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { Answer } from "./Answer";
@@ -12,6 +13,7 @@ import { useGoal } from "./useGoal";
 /** One goal: its answer first, else why there is none and what helps; then how it came about. */
 export function GoalPage({ id }: { readonly id: string }) {
   const { data: goal, error, refetch } = useGoal(id);
+  if (error instanceof ApiError && error.status === 404) return <NoGoal id={id} />;
   if (goal === undefined) {
     return error === null ? (
       <Skeleton label="the goal" rows={6} />

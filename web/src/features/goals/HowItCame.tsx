@@ -9,6 +9,7 @@ import { Status } from "@/ui/Badge";
 import { dayAndTime } from "@/ui/time";
 import { durationWords } from "./duration";
 import { JudgeAnswer } from "./JudgeAnswer";
+import { useNow } from "./useNow";
 import type { Goal, GoalTask } from "./useGoals";
 
 /** Tasks, cost and time: how a goal came to where it stands. */
@@ -68,6 +69,7 @@ function attachmentWords({ media_type, pixels, pages, size_bytes }: Attachment):
 
 function Facts({ goal }: { readonly goal: Goal }) {
   const { usage } = goal;
+  const now = useNow(goal.status === "running");
   const cached =
     usage.input_tokens === 0 ? 0 : Math.round((usage.cached_input_tokens * 100) / usage.input_tokens);
   const budget = goal.budget_microusd;
@@ -82,7 +84,7 @@ function Facts({ goal }: { readonly goal: Goal }) {
     ["From cache", usage.cached_input_tokens === 0 ? "nothing" : `${whole(cached)} % of input`],
     ["Model", goal.model || "the agents' own"],
     ...(goal.started_us ? [["Begun", dayAndTime(goal.started_us)] as const] : []),
-    ...(goal.launched_us ? [["Took", durationWords(goal)] as const] : []),
+    ...(goal.launched_us ? [["Took", durationWords(goal, now)] as const] : []),
     ...(goal.workspace === "" ? [] : [["Folder", goal.workspace] as const]),
     ...(attached === "" ? [] : [["Attached", attached] as const]),
   ];

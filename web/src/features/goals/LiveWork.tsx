@@ -1,15 +1,15 @@
-import { useEffect, useState } from "react";
 import { shortName } from "@/projection/event";
 import type { Graph, Run } from "@/projection/graph";
 import { useGraph } from "@/state/log";
 import { Status } from "@/ui/Badge";
 import { type Doing, doingOf } from "./doing";
+import { useNow } from "./useNow";
 import type { Goal } from "./useGoals";
 
 /** What its agents are at right now, with what keeps them waiting. */
 export function LiveWork({ goal }: { readonly goal: Goal }) {
   const graph = useGraph();
-  const now = useNow();
+  const now = useNow(true);
   const runs = atWork(graph, goal.id);
   if (runs.length === 0) return null;
   return (
@@ -61,13 +61,4 @@ function Card({ name, doing }: { readonly name: string; readonly doing: Doing })
       )}
     </div>
   );
-}
-
-function useNow(): number {
-  const [now, setNow] = useState(() => Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, []);
-  return now;
 }

@@ -1,6 +1,7 @@
 import { api, path } from "@/client/http";
 import type { Graph } from "@/projection/graph";
 import { shortName } from "@/projection/event";
+import { dollars } from "@/ui/amounts";
 import type { Shape } from "@/client/types";
 import type { Goal, GoalTask } from "./useGoals";
 
@@ -13,6 +14,8 @@ export interface ReachedLimit {
   readonly spent: number;
   /** Micro-dollars that it allows, as far as they are known here. */
   readonly cap: number | null;
+  /** The most that the step could have cost that was refused. */
+  readonly asked: number;
   readonly words: string;
 }
 
@@ -20,13 +23,19 @@ const SCOPE = /^usd of (run|agent|membrane):(.+)$/;
 
 /** Which limit stopped it, as the run that met it has recorded; else that of the goal. */
 export function reachedLimit(graph: Graph, goal: Goal, task: GoalTask | null): ReachedLimit {
-  const [, kind, id = ""] = SCOPE.exec(graph.runs.get(task?.id ?? goal.id)?.reason ?? "") ?? [];
+  const run = graph.runs.get(task?.id ?? goal.id);
+  const [, kind, id = ""] = SCOPE.exec(run?.reason ?? "") ?? [];
+  const asked = run?.askedMicrousd ?? 0;
+  const why =
+    asked === 0
+      ? ""
+      : ` The next step may cost up to ${dollars(asked)}, which is set aside before it begins.`;
   if (kind === "agent" || kind === "membrane") {
     const own = goal.agents.find((one) => one.id === id);
     const pool = goal.membranes.find((one) => one.id === id);
     const name = own?.name ?? pool?.name ?? shortName(id);
     const spent = own?.cost_microusd ?? pool?.used_microusd ?? 0;
-    return { kind, id, spent, cap: null, words: `The limit is that of ${kind} ${name}.` };
+    return { kind, id, spent, cap: null, asked, words: `The limit is that of ${kind} ${name}.${why}` };
   }
   if (kind === "run" && id !== goal.id && task !== null)
     return {
@@ -34,21 +43,23 @@ export function reachedLimit(graph: Graph, goal: Goal, task: GoalTask | null): R
       id,
       spent: task.cost_microusd,
       cap: null,
-      words: `The limit is that of task ${shortName(id)}.`,
+      asked,
+      words: `The limit is that of task ${shortName(id)}.${why}`,
     };
   return {
     kind: "run",
     id: goal.id,
     spent: goal.cost_microusd,
     cap: goal.budget_microusd ?? null,
-    words: "The limit is that of the whole goal.",
+    asked,
+    words: `The limit is that of the whole goal.${why}`,
   };
 }
 
-/** Twice of what was allowed or spent, in whole cents, and a cent at least: what a call in flight would have
- *  cost was held too, so that a limit is reached before all of it is spent. */
-export function suggestedUsd({ spent, cap }: Pick<ReachedLimit, "spent" | "cap">): string {
-  return (Math.max(1, Math.ceil((Math.max(spent, cap ?? 0) * 2) / 10_000)) / 100).toFixed(2);
+/** Twice of what was allowed or spent, with room for two steps such as the refused one; in whole cents. */
+export function suggestedUsd({ spent, cap, asked }: Pick<ReachedLimit, "spent" | "cap" | "asked">): string {
+  const micro = Math.max(spent * 2, (cap ?? 0) * 2, spent + asked * 2);
+  return (Math.max(1, Math.ceil(micro / 10_000)) / 100).toFixed(2);
 }
 
 /** Dollars as they were typed, in micro-dollars; null for what is no amount. */

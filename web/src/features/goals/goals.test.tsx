@@ -4,6 +4,7 @@ import { END_CODES } from "@/projection/endWords";
 import { foldAll } from "@/projection/fold";
 import { History } from "../../../tests/events";
 import { microOf, reachedLimit, suggestedUsd } from "./budget";
+import { durationWords } from "./duration";
 import { doingOf, QUIET_AFTER_S } from "./doing";
 import { judgedOf } from "./evidence";
 import { rangesOf } from "./marks";
@@ -145,11 +146,32 @@ test("the limit that was reached is the one that its run recorded", () => {
   const ofGoal = reachedLimit(stopped("run:m"), goal({ budget_microusd: 30_000 }), task);
   expect(ofGoal.cap).toBe(30_000);
   expect(suggestedUsd(ofGoal)).toBe("0.06");
-  expect(suggestedUsd({ spent: 0, cap: null })).toBe("0.01");
-  expect(suggestedUsd({ spent: 250_000, cap: 30_000 })).toBe("0.50");
+  expect(suggestedUsd({ spent: 0, cap: null, asked: 0 })).toBe("0.01");
+  expect(suggestedUsd({ spent: 250_000, cap: 30_000, asked: 0 })).toBe("0.50");
+  expect(suggestedUsd({ spent: 10_000, cap: 30_000, asked: 90_000 })).toBe("0.19");
   expect(microOf("0.80")).toBe(800_000);
   expect(microOf("-1")).toBeNull();
   expect(microOf("1e9")).toBeNull();
+});
+
+test("a limit that is not spent yet says what the refused step may cost", () => {
+  const graph = foldAll(
+    new History()
+      .add("run:m", "run.started", { loop: "mission" })
+      .add("run:m", "run.exhausted", { scope: "run:m", unit: "usd", asked: 21_000 }).events,
+  );
+  const limit = reachedLimit(graph, goal({ budget_microusd: 30_000 }), null);
+  expect(limit.words).toBe(
+    "The limit is that of the whole goal. The next step may cost up to $0.021, which is set aside before it begins.",
+  );
+});
+
+test("the time of a goal at work goes on between two events, and that of one that waits does not", () => {
+  const timed = (fields: Partial<Goal>) =>
+    durationWords(goal({ launched_us: 1_000_000, ...fields }, { changed_us: 3_000_000 }), 9_000);
+  expect(timed({ status: "running" })).toBe("8.0 s so far");
+  expect(timed({ status: "waiting_approval" })).toBe("2.0 s so far");
+  expect(timed({ status: "completed", ended_us: 5_000_000 })).toBe("4.0 s");
 });
 
 test("a slow call says its attempt, what it waits for, and when nothing is heard of it", () => {

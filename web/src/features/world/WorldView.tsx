@@ -7,6 +7,7 @@ import { Skeleton } from "@/ui/Skeleton";
 import { Tabs } from "@/ui/Tabs";
 import { AgentPane } from "./AgentPane";
 import { AgentsTab } from "./AgentsTab";
+import { DealingsTab } from "./DealingsTab";
 import { EventsTab } from "./EventsTab";
 import { MoneyTab } from "./MoneyTab";
 import { RefusedTab } from "./RefusedTab";
@@ -56,6 +57,7 @@ export function WorldView({ id, agent }: WorldViewProps) {
             { id: "agents", label: "Agents", content: <AgentsTab {...shared} /> },
             { id: "money", label: "Money", content: <MoneyTab {...shared} /> },
             { id: "trades", label: "Trades", content: <TradesTab {...shared} /> },
+            { id: "graph", label: "Graph", content: <DealingsTab {...shared} /> },
             { id: "refused", label: "Refused", content: <RefusedTab {...shared} /> },
             { id: "events", label: "Events", content: <EventsTab {...shared} /> },
           ]}

@@ -1,6 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { readFigures, type TickFigures, type WorldAgent } from "@/client/worlds";
 import { agentsAt } from "./agentsAt";
+import { dealingsOf, SPOTS_MAX, spotsOf } from "./dealings";
 import { balanceSeries, giniSeries, sumsOf } from "./series";
 
 function figures(tick: number, balances: Record<string, number> = {}): TickFigures {
@@ -103,4 +104,31 @@ test("of the past balances are told, and what is not at hand is not made up", ()
     ["ann", 4],
   ]);
   expect(agentsAt([agent], ticks, 2)).toBeNull();
+});
+
+test("who deals with whom is added up by pair, the busiest first", () => {
+  const sold = (seq: number, seller: string, buyer: string, price: number) => ({
+    seq,
+    tick: 1,
+    kind: "offer.accepted",
+    actor: buyer,
+    data: { seller, buyer, price },
+  });
+  const wrote = { seq: 9, tick: 2, kind: "message.sent", actor: "bo", data: { to: "ann" } };
+
+  const dealings = dealingsOf([
+    sold(1, "cy", "bo", 1),
+    sold(2, "ann", "bo", 3),
+    sold(3, "ann", "bo", 4),
+    wrote,
+  ]);
+
+  expect(dealings).toEqual([
+    { id: "ann bo", from: "ann", to: "bo", trades: 2, scrip: 7, messages: 0 },
+    { id: "bo ann", from: "bo", to: "ann", trades: 0, scrip: 0, messages: 1 },
+    { id: "cy bo", from: "cy", to: "bo", trades: 1, scrip: 1, messages: 0 },
+  ]);
+  expect([...spotsOf(dealings).keys()]).toEqual(["ann", "bo", "cy"]);
+  const many = Array.from({ length: 200 }, (_, at) => sold(at, `s${at}`, `b${at}`, 1));
+  expect(spotsOf(dealingsOf(many)).size).toBe(SPOTS_MAX);
 });
