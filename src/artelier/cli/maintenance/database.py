@@ -1,0 +1,225 @@
+"""The database file for its operators: `artelier db`, `artelier store`, `artelier keys` and `artelier gc`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artelier.cli.call import CliCall
+from artelier.cli.command import alone, command, group
+from artelier.cli.display import count
+from artelier.errors import MissingKey
+
+if TYPE_CHECKING:
+    from artelier.log.blobs import Driving
+    from artelier.log.store_copy import Copied
+
+NOTED_EVERY_S = 2.0
+
+NEW_KEY = "ARTELIER_VAULT_KEY_NEW"
+"""The environment variable of the vault key to come."""
+
+app = alone()
+db = group("db", help="Look after the database file.")
+store = group("store", help="Copy a whole database to another place, file or server.")
+keys = group("keys", help="Change the key that what is stored is encrypted by.")
+for of in (db, store, keys):
+    app.add_typer(of)
+
+
+@command(db, name="backup", example="artelier db backup backup.db")
+def backup(call: CliCall, file: Annotated[str, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
+    """Copy the database file as it is now, while others go on with it.
+
+    Keep the head that is printed elsewhere: `artelier verify --head` holds the copy against it. PostgreSQL
+    has tools of its own, and `artelier store copy` moves a database from there into a file.
+    """
+    from artelier.log.store_copy import back_up
+
+    with call.screen.working(f"copying to {file}"):
+        made = back_up(call.existing(call.database), file)
+    if call.as_json:
+        import msgspec
+
+        call.screen.json(msgspec.to_builtins(made))
+        return
+    call.screen.facts([("file", made.file), ("bytes", f"{made.size_bytes:,}"), ("head", made.head)])
+    call.screen.note(f"check it: artelier verify --db {made.file} --head {made.head}")
+
+
+@command(db, name="migrate", example="artelier db migrate --db state.db")
+async def migrate(call: CliCall) -> None:
+    """Make the database, or bring it to this version's schema.
+
+    Harmless when it is up to date.
+    """
+    from artelier.log.places import exists
+
+    path = call.database_label
+    is_new = not exists(call.database)
+    async with call.kernel(create=True) as kernel:
+        views, schema = {view.name: view.version for view in kernel.store.views}, kernel.store.schema_version
+    if call.as_json:
+        call.screen.json({"path": path, "schema": schema, "views": views, "created": is_new})
+        return
+    listed = ", ".join(f"{name} {version}" for name, version in views.items())
+    call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {schema}")
+    call.screen.line(f"views: {listed}")
+
+
+@command(store, name="copy", example="artelier store copy state.db postgresql://anna@/artelier")
+def copy(
+    call: CliCall,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A database: a path or postgresql://...")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="An empty place: a path or postgresql://...")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a copy that was interrupted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be copied.")] = False,
+) -> None:
+    """Copy a database to another place, with the same events and heads.
+
+    Every hash chain is checked on the way, and the copy is verified before anybody can open it. Stop the
+    workers and servers of FROM first: its runs go on at TO. FROM is only read; --db plays no part.
+    """
+    from artelier.app import VIEWS
+    from artelier.log.places import label_of
+    from artelier.log.store_copy import copy_store
+    from artelier.pii.vault import sealer_from
+
+    begun = time.monotonic()
+    with call.screen.working(f"copying {label_of(source)} to {label_of(target)}") as note:
+        copied = copy_store(
+            call.existing(source),
+            target,
+            VIEWS,
+            sealer=sealer_from(os.environ),
+            is_driving=_make_check(),
+            resume=resume,
+            dry=dry_run,
+            progress=_slow_down(note),
+        )
+    took_s = time.monotonic() - begun
+    if call.as_json:
+        import msgspec
+
+        call.screen.json({**msgspec.to_builtins(copied), "took_s": round(took_s, 3)})
+        return
+    _show_copied(call, copied, label_of(source), label_of(target), took_s)
+
+
+def _slow_down(note: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that says what is being done, not more often than somebody reads it."""
+    said = time.monotonic()
+
+    def progress(text: str) -> None:
+        nonlocal said
+        if time.monotonic() - said > NOTED_EVERY_S:
+            said = time.monotonic()
+            note(text)
+
+    return progress
+
+
+def _make_check() -> Driving:
+    """Return the check of which leases still hold, by the clocks of this machine."""
+    from functools import cache
+
+    from artelier.log.contract import LeaseEnd
+    from artelier.process import is_dead, uptime_us
+
+    dead, uptime, now_us = cache(is_dead), cache(uptime_us), time.time_ns() // 1_000
+
+    def is_driving(holder: str, end: Sequence[Any]) -> bool:
+        return not dead(holder) and not LeaseEnd(*end).is_over(now_us=now_us, uptime_us=uptime(holder))
+
+    return is_driving
+
+
+def _show_copied(call: CliCall, copied: Copied, source: str, target: str, took_s: float) -> None:
+    resumed = f", {copied.resumed:,} of them before" if copied.resumed else ""
+    call.screen.facts(
+        [
+            ("from", source),
+            ("to", target),
+            ("events", f"{copied.events:,}{resumed}"),
+            ("commits", f"{copied.commits:,}"),
+            ("contents", f"{copied.contents:,}"),
+            ("other rows", "" if copied.dry else f"{copied.rows:,}"),
+            ("head", copied.head),
+            ("took", "" if copied.dry else f"{took_s:.1f} s"),
+        ]
+    )
+    if copied.dry:
+        call.screen.line("nothing was copied: this was a dry run", "bold")
+    else:
+        call.screen.line("copied and verified", "bold")
+
+
+@command(keys, name="rotate", example="artelier keys rotate")
+async def rotate(call: CliCall) -> None:
+    """Encrypt the keys of what is stored by another vault key.
+
+    ARTELIER_VAULT_KEY is the one of now, ARTELIER_VAULT_KEY_NEW the one to come. Stop workers and servers
+    first, and start them with the new one. Contents stay as they are, and backups keep the old key.
+    """
+    new = os.environ.get(NEW_KEY, "")
+    if not new:
+        raise MissingKey(
+            "there is no new vault key",
+            expected=f"{NEW_KEY}: 32 bytes in hex or base64, or at least 16 characters",
+            hint='Make one, and keep it elsewhere: python -c "import secrets; print(secrets.token_hex(32))"',
+        )
+    async with call.kernel() as kernel:
+        with call.screen.working("encrypting keys"):
+            done = await kernel.rotate_keys(new)
+    if call.as_json:
+        import msgspec
+
+        call.screen.json(msgspec.to_builtins(done))
+        return
+    call.screen.line(f"{count(done.keys, 'key')} encrypted by the new vault key", "bold")
+    if not done.cleaned:
+        call.screen.note(
+            "Another process still reads an older state of the file. End it, and call `artelier gc`."
+        )
+    call.screen.note(
+        "From now on ARTELIER_VAULT_KEY is the new one. Keep the old one as long as backups need it."
+    )
+
+
+@command(app, example="artelier gc --dry-run")
+async def gc(
+    call: CliCall, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False
+) -> None:
+    """Remove stored content that nothing refers to.
+
+    Of all tenants; the file shrinks. Content from before there was a vault key is sealed. Prompts, artifacts
+    and exports are as before.
+    """
+    async with call.kernel() as kernel:
+        with call.screen.working("looking for what is referred to"):
+            found = await kernel.collect(dry=dry_run)
+    if call.as_json:
+        import msgspec
+
+        call.screen.json({**msgspec.to_builtins(found), "dry": dry_run})
+        return
+    call.screen.facts(
+        [
+            ("garbage", f"{found.blobs:,} contents ({found.size_bytes:,} bytes)"),
+            ("sealed", f"{found.resealed:,} contents from before the vault key"),
+            ("rate windows", f"{found.rates:,} rows"),
+            ("left for now", ", ".join(found.busy)),
+        ]
+    )
+    if dry_run:
+        call.screen.line("nothing was removed: this was a dry run", "bold")
+    elif found.cleaned:
+        something = found.blobs or found.resealed or found.rates
+        call.screen.line("removed" if something else "there was nothing to remove", "bold")
+    else:
+        call.screen.line("removed; another process still reads an older state of the file", "bold")
+        call.screen.note("Call it again when that process is done, to give the bytes back.")
