@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.chat.turn.turn_config import HISTORY_MAX, SpeakerRule
-from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.errors import InvalidRequest, NotFound
+from artelier.log import StoredRecord
+from artelier.operations.lore.schemas import NOTE_DEPTH_MAX, is_note_depth
 from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
@@ -40,8 +42,10 @@ class QuickReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     text: str
 
 
-class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredChatSettings(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a chat as they are stored."""
+
+    MEANING = "settings of a chat"
 
     model: str
     profile: str = ""
@@ -69,14 +73,6 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """Of each run; 0 for none."""
     principal: str = "operator"
     """In whose name artifacts are read and written."""
-
-    @classmethod
-    def from_stored(cls, stored: object) -> StoredChatSettings:
-        """Errors: `CorruptStore` if what is stored is none."""
-        try:
-            return msgspec.convert(stored, cls)
-        except msgspec.ValidationError as error:
-            raise CorruptStore(f"the settings of a chat cannot be read: {error}") from None
 
     def encode(self) -> bytes:
         """Canonical JSON. Errors: `InvalidRequest` if they are too large."""
@@ -174,9 +170,6 @@ def quick_replies(value: object) -> tuple[QuickReply, ...]:
     return found
 
 
-NOTE_DEPTH_MAX = 10_000
-
-
 def author_note(value: object) -> dict[str, Any]:
     """The author's note of a text, or of `{prompt, depth, role}`; `{}` for None. Errors: `InvalidRequest`."""
     if value is None or value == "":
@@ -189,7 +182,7 @@ def author_note(value: object) -> dict[str, Any]:
     if unknown := sorted(given.keys() - {"prompt", "depth", "role"}):
         raise InvalidRequest("note", expected="prompt, depth, role", got=", ".join(unknown)[:200])
     depth, role = given.get("depth", 4), given.get("role", "system")
-    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= NOTE_DEPTH_MAX:
+    if not is_note_depth(depth):
         raise InvalidRequest(
             "depth of a note", expected=f"a whole number from 0 to {NOTE_DEPTH_MAX}", got=repr(depth)[:80]
         )
