@@ -102,7 +102,7 @@ def _settings(character: Character, ref: str) -> dict[str, Any]:
     told = {name: text for name in SHOWN if (text := getattr(character, name))}
     own: dict[str, Any] = {"lorebook": character.lorebook} if character.lorebook is not None else {}
     if note := depth_prompt(character.extensions):
-        own["depth_prompt"] = note
+        own["depth_prompt"] = msgspec.to_builtins(note)
     if character.tags:
         own["tags"] = list(character.tags)
     if (talks := character.extensions.get("talkativeness")) is not None:
