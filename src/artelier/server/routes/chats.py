@@ -62,14 +62,21 @@ async def session_of(desk: Desk, id: str, branch: str = "main", *, by: str = "")
 async def start_turn(
     session: Session, errands: Errands, text: str = "", *, trigger: str = "generate", **more: Any
 ) -> wire.TurnStarted:
-    """Ask for a turn and drive it while the answer is on its way. Errors: those of `Session.ask`."""
+    """Ask for a turn and drive it while the answer is on its way.
+
+    Errors: those of `Session.ask`; `TooManyAtOnce`, `QueueFull` before anything is recorded.
+    """
+    errands.check_room(session.desk.id)
     run_id = await session.ask(text, trigger=trigger, **more)
     drive_turn(session, errands, run_id)
     return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
 
 
 def drive_turn(session: Session, errands: Errands, run_id: str) -> None:
-    """Drive the branch's newest run until it ends or waits for somebody. Errors: `Conflict`, `QueueFull`."""
+    """Drive the branch's newest run until it ends or waits for somebody.
+
+    Errors: `Conflict`, `TooManyAtOnce`, `QueueFull`.
+    """
     errands.start(("turn", session.desk.id, run_id), session.resume(on_wait="suspend"))
 
 

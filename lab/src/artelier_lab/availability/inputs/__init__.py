@@ -9,9 +9,11 @@ from artelier_lab.availability.inputs import (
     crumbs,
     documents,
     floods,
+    held_answers,
     programs,
     reads,
     shared_pools,
+    societies,
     strangers,
     uploads,
 )
@@ -30,6 +32,8 @@ INPUTS = (
     *floods.INPUTS,
     *answers.INPUTS,
     *crumbs.INPUTS,
+    *held_answers.INPUTS,
+    *societies.INPUTS,
 )
 """In the order in which they are tried."""
 
