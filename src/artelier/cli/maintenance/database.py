@@ -42,10 +42,7 @@ def backup(call: CliCall, file: Annotated[str, typer.Argument(metavar="FILE", he
 
     with call.screen.working(f"copying to {file}"):
         made = back_up(call.existing(call.database), file)
-    if call.as_json:
-        import msgspec
-
-        call.screen.json(msgspec.to_builtins(made))
+    if call.print_json(made):
         return
     call.screen.facts([("file", made.file), ("bytes", f"{made.size_bytes:,}"), ("head", made.head)])
     call.screen.note(f"check it: artelier verify --db {made.file} --head {made.head}")
@@ -63,8 +60,7 @@ async def migrate(call: CliCall) -> None:
     is_new = not exists(call.database)
     async with call.kernel(create=True) as kernel:
         views, schema = {view.name: view.version for view in kernel.store.views}, kernel.store.schema_version
-    if call.as_json:
-        call.screen.json({"path": path, "schema": schema, "views": views, "created": is_new})
+    if call.print_json({"path": path, "schema": schema, "views": views, "created": is_new}):
         return
     listed = ", ".join(f"{name} {version}" for name, version in views.items())
     call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {schema}")
@@ -102,10 +98,7 @@ def copy(
             progress=_slow_down(note),
         )
     took_s = time.monotonic() - begun
-    if call.as_json:
-        import msgspec
-
-        call.screen.json({**msgspec.to_builtins(copied), "took_s": round(took_s, 3)})
+    if call.print_json(copied, took_s=round(took_s, 3)):
         return
     _show_copied(call, copied, label_of(source), label_of(target), took_s)
 
@@ -175,10 +168,7 @@ async def rotate(call: CliCall) -> None:
     async with call.kernel() as kernel:
         with call.screen.working("encrypting keys"):
             done = await kernel.rotate_keys(new)
-    if call.as_json:
-        import msgspec
-
-        call.screen.json(msgspec.to_builtins(done))
+    if call.print_json(done):
         return
     call.screen.line(f"{count(done.keys, 'key')} encrypted by the new vault key", "bold")
     if not done.cleaned:
@@ -202,10 +192,7 @@ async def gc(
     async with call.kernel() as kernel:
         with call.screen.working("looking for what is referred to"):
             found = await kernel.collect(dry=dry_run)
-    if call.as_json:
-        import msgspec
-
-        call.screen.json({**msgspec.to_builtins(found), "dry": dry_run})
+    if call.print_json(found, dry=dry_run):
         return
     call.screen.facts(
         [

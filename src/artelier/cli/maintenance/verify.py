@@ -47,11 +47,7 @@ def verify(
     place = call.existing()
     with call.screen.working(f"verifying {label_of(place)}"):
         report = verify_place(place, VIEWS, head=head, sealer=sealer_from(os.environ))
-    if call.as_json:
-        import msgspec
-
-        call.screen.json({**msgspec.to_builtins(report), "ok": report.ok})
-    else:
+    if not call.print_json(report, ok=report.ok):
         _show(call, report)
     return COMPLETED if report.ok else CORRUPT
 
@@ -88,7 +84,5 @@ async def head(call: CliCall) -> None:
     """
     async with call.kernel() as kernel:
         position, root = await kernel.store.root()
-    if call.as_json:
-        call.screen.json({"head": root.hex(), "position": position})
-    else:
+    if not call.print_json({"head": root.hex(), "position": position}):
         call.screen.line(root.hex())

@@ -98,8 +98,7 @@ async def show(call: CliCall, run: RunId) -> None:
         driver = await driver_of(kernel, call.tenant, run)
         goal = await goal_of(kernel, shown)
         advice = [] if driver is not None else await next_steps(call, kernel, shown)
-    if call.as_json:
-        call.screen.json(shown if goal is None else {**shown, "goal_status": goal["status"]})
+    if call.print_json(shown if goal is None else {**shown, "goal_status": goal["status"]}):
         return
     _show_run(call, shown, driver, goal)
     for line in advice:
@@ -268,8 +267,7 @@ async def tree(call: CliCall, run: RunId) -> None:
         found = await kernel.for_tenant(call.tenant).tree(run)
         left = await undriven(kernel, call.tenant, flat(found))
         goals = await goals_of(kernel, call.tenant, flat(found))
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     _print_branch(call, found, left, goals, first="", rest="")
 
@@ -323,8 +321,7 @@ async def cost(call: CliCall, run: RunId) -> None:
 
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).cost(run)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     rows = [
         (
@@ -360,8 +357,7 @@ async def steps(call: CliCall, run: RunId) -> None:
     """
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).steps(run)
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [
         (step["key"], step["kind"], step["status"], step["requested_seq"], step["completed_seq"] or "")
@@ -421,8 +417,7 @@ async def compactions(
             policy = CompactionStrategy(**given) if given else None
             await runs.undo_compaction(run, policy=policy, by=call.person)
         found = await runs.compactions(run)
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [_row(receipt) for receipt in found]
     columns = ("step", "messages", "by", "why", ">tokens before", ">after", ">lost")
