@@ -16,7 +16,7 @@ from artelier.errors import InvalidRequest
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.narration.run_events import Narration
-    from artelier.kernel.queries.reports import ListedRun, RateDelay, RunDetail, RunFamily
+    from artelier.kernel.queries.reports import RateDelay, RunDetail, RunFamily
     from artelier.log import Event
     from artelier.missions.queries import GoalStanding
     from artelier.missions.reports import MissionDetail
@@ -56,9 +56,10 @@ async def list_runs(
         page = await kernel.for_tenant(call.tenant).runs(status=status, after=after, limit=limit)
         left = await undriven(kernel, call.tenant, page["items"])
         goals = await goals_of(kernel, call.tenant, page["items"])
-    if call.as_json:
-        items = [_with_goal(run, goals.get(run["id"])) for run in page["items"]]
-        call.screen.json({"items": items, "next": page["next"]})
+    # Of a mission that has ended, with the status of its goal.
+    ended = {run: {"goal_status": goal.status} for run, goal in goals.items()}
+    items = [{**run, **ended.get(run["id"], {})} for run in page["items"]]
+    if call.print_json({"items": items, "next": page["next"]}):
         return
     rows = [
         (
@@ -80,11 +81,6 @@ async def list_runs(
             call.screen.note(f"{run['id']} was left by a process that is gone: {go_on(call, run)}")
     if page["next"] is not None:
         call.screen.note(f"more: --after {page['next']}")
-
-
-def _with_goal(run: ListedRun, goal: GoalStanding | None) -> dict[str, Any]:
-    """Return a run as `--json` shows it: of a mission that has ended, with the status of its goal."""
-    return {**run} if goal is None else {**run, "goal_status": goal.status}
 
 
 @command(app, name="show", example="artelier runs show q3-report")
