@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gc": ("maintenance.database gc", "Remove stored content that nothing refers to."),
     "keys": ("maintenance.database keys", "Change the key that what is stored is encrypted by."),
     "db": ("maintenance.database db", "Look after the database file."),
-    "store": ("maintenance.database store", "Copy a whole database to another place, file or server."),
+    "store": ("maintenance.store", "Copy a whole database to another place, file or server."),
     "bench": ("@artelier-lab", "Measure on this machine, and compare with the bounds."),
     "torture": ("@artelier-lab", "Try to break the promises of the kernel."),
 }
