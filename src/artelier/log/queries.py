@@ -241,11 +241,13 @@ async def has_blob(store: Store, tenant: str, name: bytes) -> bool:
     return bool(await store.query("SELECT 1 FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)))
 
 
+_CONTENT_SIZE = "SELECT max(rowid), coalesce(sum(size), 0) FROM blobs WHERE rowid > ? AND tenant = ?"
+
+
 async def content_size(store: Store, tenant: str, *, after: int) -> tuple[int | None, int]:
     """Return the newest row of a tenant's content after a row, and the bytes of what came after it."""
-    rows = await store.query(
-        "SELECT max(rowid), coalesce(sum(size), 0) FROM blobs WHERE rowid > ? AND tenant = ?", (after, tenant)
-    )
+    ask = store.query if after else store.survey
+    rows = await ask(_CONTENT_SIZE, (after, tenant))
     return rows[0][0], rows[0][1]
 
 

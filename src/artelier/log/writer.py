@@ -32,7 +32,7 @@ from artelier.errors import (
     SequenceConflict,
     StoreUnavailable,
 )
-from artelier.log.blobs import ERASED, Blob, Keyring
+from artelier.log.blobs import NO_CONTENT, Blob, Keyring
 from artelier.log.contract import Applied, Batch, FaultHook, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.database import Database
 from artelier.log.erasure import wrap_keys
@@ -423,7 +423,7 @@ class Writer:
 
     def _check_keys(self, blobs: Sequence[Blob]) -> None:
         """Nothing is written under a key that somebody has dropped meanwhile: nobody could erase it again."""
-        stored = {blob.key_id for blob in blobs if blob.packed != (ERASED, b"")}
+        stored = {blob.key_id for blob in blobs if blob.packed != NO_CONTENT}
         for key_id in stored - self._live_keys:
             if key_id is None:
                 continue

@@ -46,7 +46,7 @@ from artelier.log import (
     run_stream,
     tenant_stream,
 )
-from artelier.log.blobs import ERASED, ContentErased, name_blob
+from artelier.log.blobs import NO_CONTENT, ContentErased, name_blob
 from artelier.pii.vault import placeholders_in
 
 if TYPE_CHECKING:
@@ -200,14 +200,19 @@ class ImportContents:
         ids: dict[int, DataKey],
         size_max_bytes: int,
         *,
+        count: int,
         more: Sequence[Blob] = (),
     ) -> None:
-        """`more` comes before the content of the file."""
+        """`count` is how many contents the file has; `more` comes before them."""
+        self._count = count
         self._more = more
         self._file = file
         self._tenant = tenant
         self._ids = ids
         self._size_max = size_max_bytes
+
+    def __len__(self) -> int:
+        return len(self._more) + self._count
 
     def __iter__(self) -> Iterator[Blob]:
         yield from self._more
@@ -367,7 +372,9 @@ async def import_file(
             for number, secret in found.keys.items()
         }
         gone, erasure = await _gone(keys, tenant, found)
-        contents = ImportContents(file, tenant, ids, size_max_bytes, more=(*more.blobs, *gone))
+        contents = ImportContents(
+            file, tenant, ids, size_max_bytes, count=found.blobs, more=(*more.blobs, *gone)
+        )
         if services.personal is not None:
             scrubber = services.personal(tenant)
             named = await asyncio.to_thread(placeholders_of, contents, scrubber)
@@ -386,7 +393,7 @@ async def _gone(keys: KeyStore, tenant: str, found: Inspected) -> tuple[list[Blo
     if not found.gone or found.belongings is None:
         return [], []
     key_id = await keys.gone_key(tenant)
-    emptied = [Blob(tenant, name, key_id, b"", packed=(ERASED, b"")) for name in sorted(found.gone)]
+    emptied = [Blob(tenant, name, key_id, b"", packed=NO_CONTENT) for name in sorted(found.gone)]
     name = found.belongings.erased_parts
     data = ContentErased(
         keys=(key_id,), what=name, blobs=len(emptied), upto_key=key_id, stream=name.partition(":")[2]
