@@ -19,14 +19,14 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from io import BytesIO
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import msgspec
 
 from artelier.artifacts import Artifact
 from artelier.chat.rows import VARIANTS_MAX
 from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
-from artelier.chat.session.settings import MEMBERS_MAX, StoredChatSettings, checked_text
+from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, StoredChatSettings, checked_text
 from artelier.errors import InvalidArtifact, InvalidImport, InvalidRequest, NotFound
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.operations.lore import chat_log
@@ -35,11 +35,8 @@ from artelier.operations.lore.character_import import SHOWN, cast_character, cas
 from artelier.operations.lore.presets import read_preset, write_preset
 from artelier.operations.lore.schemas import (
     Character,
-    DepthNote,
     Lorebook,
     Persona,
-    Role,
-    is_note_depth,
     read_form,
     read_stored_book,
     register_writing,
@@ -83,7 +80,7 @@ def parse_chat(source: Source) -> TakenChat:
         char=chat.char,
         group=_speakers(chat),
         turns=tuple(turns),
-        note={} if note is None else msgspec.to_builtins(note),
+        note=note,
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -149,29 +146,32 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> ForeignTurn | None
 
 
 _NOTE_FIELDS = ("note_prompt", "note_depth", "note_role", "note_position", "note_interval")
+_NOTE_ROLES = ("system", "user", "assistant")
 _IN_CHAT = 1
 """The `note_position` of a note that stands among the messages."""
 _HOUSEKEEPING = frozenset(("integrity", "chat_id_hash", "tainted", "lastInContextMessageId", *_NOTE_FIELDS))
 
 
-def _author_note(metadata: Mapping[str, Any], warnings: list[str]) -> DepthNote | None:
-    """Return the author's note of a file's head; None if there is none. What is not followed is named."""
+def _author_note(metadata: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """Return the author's note of a file's head; empty if there is none. What is not followed is named."""
     left = sorted(name for name, value in metadata.items() if value and name not in _HOUSEKEEPING)
     if left:
         warnings.append(f"left out of chat_metadata: {', '.join(left[:20])[:300]}")
     prompt, depth, role = (metadata.get(f"note_{name}") for name in ("prompt", "depth", "role"))
-    note = DepthNote.read(prompt, depth if is_note_depth(depth) else 4, _role(role))
-    if note is None:
-        return None
+    if not isinstance(prompt, str) or not prompt.strip():
+        return {}
     if metadata.get("note_position", _IN_CHAT) != _IN_CHAT:
         warnings.append("note_position: the author's note stands among the messages here")
     if metadata.get("note_interval", 1) != 1:
         warnings.append("note_interval: the author's note stands in every prompt here")
-    return note
+    is_depth = isinstance(depth, int) and not isinstance(depth, bool) and 0 <= depth <= NOTE_DEPTH_MAX
+    return {"prompt": prompt, "depth": depth if is_depth else 4, "role": _role(role)}
 
 
-def _role(number: object) -> str | None:
-    return dict(enumerate(get_args(Role))).get(number) if type(number) is int else None
+def _role(number: object) -> str:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(_NOTE_ROLES):
+        return "system"
+    return _NOTE_ROLES[number]
 
 
 def _left_out(chat: chat_log.ImportedChat) -> list[str]:

@@ -11,7 +11,6 @@ import msgspec
 from artelier.chat.turn.turn_config import HISTORY_MAX, SpeakerRule
 from artelier.errors import InvalidRequest, NotFound
 from artelier.log import StoredRecord
-from artelier.operations.lore.schemas import NOTE_DEPTH_MAX, is_note_depth
 from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
@@ -170,6 +169,9 @@ def quick_replies(value: object) -> tuple[QuickReply, ...]:
     return found
 
 
+NOTE_DEPTH_MAX = 10_000
+
+
 def author_note(value: object) -> dict[str, Any]:
     """The author's note of a text, or of `{prompt, depth, role}`; `{}` for None. Errors: `InvalidRequest`."""
     if value is None or value == "":
@@ -182,7 +184,7 @@ def author_note(value: object) -> dict[str, Any]:
     if unknown := sorted(given.keys() - {"prompt", "depth", "role"}):
         raise InvalidRequest("note", expected="prompt, depth, role", got=", ".join(unknown)[:200])
     depth, role = given.get("depth", 4), given.get("role", "system")
-    if not is_note_depth(depth):
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= NOTE_DEPTH_MAX:
         raise InvalidRequest(
             "depth of a note", expected=f"a whole number from 0 to {NOTE_DEPTH_MAX}", got=repr(depth)[:80]
         )

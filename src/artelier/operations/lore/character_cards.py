@@ -18,7 +18,6 @@ from artelier.operations.lore.schemas import (
     NAME_CHARS_MAX,
     TAGS_MAX,
     Character,
-    DepthNote,
     Lorebook,
     read_form,
 )
@@ -35,6 +34,7 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 """Of a PNG, most of which is the picture."""
 
 JSON_BYTES_MAX = 8 * 1024 * 1024
+DEPTH_MAX = 10_000
 
 CARRIED = "artelier/card"
 """The extension that holds fields of the card that have no meaning here, such as `assets` and `source`."""
@@ -215,13 +215,19 @@ def _has_note(extensions: Mapping[str, Any]) -> bool:
     return bool(note) and not (isinstance(note, dict) and cast("dict[str, Any]", note).get("prompt") == "")
 
 
-def depth_prompt(extensions: Mapping[str, Any]) -> DepthNote | None:
-    """The note that a card wants among the newest messages; None for no such."""
+def depth_prompt(extensions: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The note `{prompt, depth, role}` that a card wants among the newest messages; None for no such."""
     given = extensions.get("depth_prompt")
     if not isinstance(given, dict):
         return None
     note = cast("dict[str, Any]", given)
-    return DepthNote.read(note.get("prompt"), note.get("depth", 4), note.get("role", "system"))
+    prompt, depth, role = note.get("prompt"), note.get("depth", 4), note.get("role", "system")
+    if not isinstance(prompt, str) or not prompt.strip():
+        return None
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= DEPTH_MAX:
+        return None
+    known = role if role in ("system", "user", "assistant") else "system"
+    return {"prompt": prompt, "depth": depth, "role": known}
 
 
 def write_card(character: Character, *, lorebook: Lorebook | None = None) -> bytes:

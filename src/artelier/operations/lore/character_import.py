@@ -86,10 +86,10 @@ async def cast_character(
         character = msgspec.structs.replace(character, lorebook=book)
         refs.append(book)
     kept = await _store_file(desk, artifacts, place, content)
-    ref = await _store_form(artifacts, place, "character", character, file=kept)
+    ref = await _store_form(artifacts, place, "character", character, metadata=kept)
     now_us = desk.services.clock.now_us()
     greetings, notes = await run_in_content_thread(len(content), _greetings, character, user, now_us)
-    portrait = {"portrait": kept} if kept and content.startswith(SIGNATURE) else {}
+    portrait = {"portrait": kept["file"]} if kept and content.startswith(SIGNATURE) else {}
     return ImportedCharacter(
         char={**_settings(character, ref), **portrait},
         greetings=greetings,
@@ -102,7 +102,7 @@ def _settings(character: Character, ref: str) -> dict[str, Any]:
     told = {name: text for name in SHOWN if (text := getattr(character, name))}
     own: dict[str, Any] = {"lorebook": character.lorebook} if character.lorebook is not None else {}
     if note := depth_prompt(character.extensions):
-        own["depth_prompt"] = msgspec.to_builtins(note)
+        own["depth_prompt"] = note
     if character.tags:
         own["tags"] = list(character.tags)
     if (talks := character.extensions.get("talkativeness")) is not None:
@@ -137,7 +137,7 @@ async def cast_persona(desk: TenantScope, source: Source, *, by: str) -> dict[st
     place = f"personas/{slug(by, chars_max=40)}/{slug(persona.name)}"
     artifacts = desk.as_principal(by).artifacts
     kept = await _store_file(desk, artifacts, place, content)
-    ref = await _store_form(artifacts, place, "persona", persona, file=kept)
+    ref = await _store_form(artifacts, place, "persona", persona, metadata=kept)
     return {"name": persona.name, "description": persona.description, "ref": ref}
 
 
@@ -164,7 +164,7 @@ async def keep_lorebook(
     place = f"lorebooks/{slug(by, chars_max=40)}/{slug(called)}"
     artifacts = desk.as_principal(by).artifacts
     kept = await _store_file(desk, artifacts, place, content)
-    return await _store_form(artifacts, place, "lorebook", book, file=kept), tuple(warnings)
+    return await _store_form(artifacts, place, "lorebook", book, metadata=kept), tuple(warnings)
 
 
 def slug(name: str, *, chars_max: int = 48) -> str:
@@ -177,18 +177,23 @@ def slug(name: str, *, chars_max: int = 48) -> str:
 
 
 async def _store_form(
-    artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona, *, file: str | None = None
+    artifacts: Artifacts,
+    id: str,
+    kind: str,
+    form: Character | Lorebook | Persona,
+    *,
+    metadata: dict[str, Any] | None = None,
 ) -> str:
-    """Store a form, and the ref of the file that it came from; what is stored already gets no new version."""
+    """Store a form; what is stored already as it is gets no new version."""
     content = await asyncio.to_thread(LoreForm.to_content, form)
-    return await save_content(artifacts, id, kind, content, metadata={"file": file} if file else None)
+    return await save_content(artifacts, id, kind, content, metadata=metadata)
 
 
-async def _store_file(desk: TenantScope, artifacts: Artifacts, place: str, content: bytes) -> str | None:
-    """Store a file as it came, and return its ref; it is exported unchanged.
+async def _store_file(desk: TenantScope, artifacts: Artifacts, place: str, content: bytes) -> dict[str, Any]:
+    """Store a file as it came, and return the metadata that name it; it is exported unchanged.
 
     Where personal data is replaced, a file is not kept: nobody searches its bytes.
     """
     if desk.services.personal is not None:
-        return None
-    return await save_content(artifacts, f"{place}/file", "document", content)
+        return {}
+    return {"file": await save_content(artifacts, f"{place}/file", "document", content)}

@@ -15,7 +15,6 @@ import msgspec
 
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import ArtelierError, InvalidImport
-from artelier.operations.lore.schemas import DepthNote
 from artelier.operations.lore.untrusted_files import (
     FileProblems,
     Source,
@@ -78,6 +77,9 @@ _DEFAULT_ORDER = "100001"
 """The order of prompts that is used, where a file has several."""
 
 
+NOTE_DEPTH_MAX = 10_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """The settings of a preset for a chat: arguments of `Session.open`."""
@@ -129,12 +131,12 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
             got=", ".join(list(given)[:10])[:200] or "an empty object",
         )
     if after:
-        note = DepthNote(prompt="\n\n".join(after), depth=0)
+        note = {"prompt": "\n\n".join(after), "depth": 0, "role": "system"}
     return Preset(
         name=called,
         params=params,
         system="\n\n".join(before),
-        note={} if note is None else msgspec.to_builtins(note),
+        note=note,
         prompts=len(before) + (len(after) or bool(note)),
         warnings=notes.warnings,
     )
@@ -190,12 +192,12 @@ def _param(param: str, name: str, value: object, found: dict[str, Any], notes: F
     found[param] = taken
 
 
-def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], list[str], DepthNote | None]:
+def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], list[str], dict[str, Any]]:
     """Return the texts before the conversation and those after it, in the order of the preset, and its one
     text at a depth as a note; several texts after the conversation stand together."""
     texts = _by_id(given, notes)
     if not texts:
-        return [], [], None
+        return [], [], {}
     before: list[str] = []
     after: list[str] = []
     inside: list[Mapping[str, Any]] = []
@@ -222,18 +224,21 @@ def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], 
                 (after if is_after else before).append(text)
     if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
         notes.warn(f"prompts without a place are left out: {', '.join(left[:20])[:300]}")
-    if len(inside) == 1 and not after and (note := _note(inside[0])) is not None:
+    if len(inside) == 1 and not after and (note := _note(inside[0])):
         return before, after, note
     for prompt in inside:
         name, depth = str(prompt["identifier"])[:40], prompt.get("injection_depth")
         notes.warn(f"prompt {name!r}: stands after the conversation here, not at depth {depth}")
-    return before, [*after, *(str(prompt["content"]) for prompt in inside)], None
+    return before, [*after, *(str(prompt["content"]) for prompt in inside)], {}
 
 
-def _note(prompt: Mapping[str, Any]) -> DepthNote | None:
-    """Return a text that stands among the messages as a note; None if it says no depth."""
+def _note(prompt: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a text that stands among the messages as a note; empty if it says no depth."""
     depth, role = prompt.get("injection_depth", 4), prompt.get("role", "system")
-    return DepthNote.read(prompt["content"], depth, role)
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= NOTE_DEPTH_MAX:
+        return {}
+    known = role if role in ("system", "user", "assistant") else "system"
+    return {"prompt": prompt["content"], "depth": depth, "role": known}
 
 
 def _by_id(given: Mapping[str, Any], notes: FileProblems) -> dict[str, dict[str, Any]]:
@@ -278,13 +283,13 @@ def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> P
     left = [part for part in ("instruct", "context") if as_dict(given.get(part))]
     if left:
         notes.warn(f"not followed: {', '.join(left)}: models are asked in messages here")
-    note = DepthNote.read(after, 0, "system")
+    is_note = isinstance(after, str) and after.strip()
     return Preset(
         name=called or one_line(str(system.get("name") or instruct.get("name") or ""))[:200],
         params={"stop": [stop]} if isinstance(stop, str) and stop else {},
         system=text if isinstance(text, str) else "",
-        note={} if note is None else msgspec.to_builtins(note),
-        prompts=1 if note is None else 2,
+        note={"prompt": after, "depth": 0, "role": "system"} if is_note else {},
+        prompts=2 if is_note else 1,
         warnings=notes.warnings,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -74,31 +74,6 @@ class LoreForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def to_content(self) -> dict[str, Any]:
         """The JSON content of an artifact; `read_form` gives an equal form. Defaults are left out."""
         return msgspec.json.decode(msgspec.json.encode(self))  # tuples become lists
-
-
-NOTE_DEPTH_MAX = 10_000
-
-
-class DepthNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A text that stands among the newest messages of a prompt."""
-
-    prompt: str
-    depth: int = 4
-    """The number of messages after it."""
-    role: Role = "system"
-
-    @classmethod
-    def read(cls, prompt: object, depth: object, role: object) -> DepthNote | None:
-        """Return the note of a file; None without a text or a depth. An unknown role becomes `system`."""
-        if not isinstance(prompt, str) or not prompt.strip() or not is_note_depth(depth):
-            return None
-        return cls(
-            prompt=prompt, depth=depth, role=cast("Role", role) if role in get_args(Role) else "system"
-        )
-
-
-def is_note_depth(depth: object) -> TypeGuard[int]:
-    return isinstance(depth, int) and not isinstance(depth, bool) and 0 <= depth <= NOTE_DEPTH_MAX
 
 
 class CharacterFilter(LoreForm, frozen=True, kw_only=True):
