@@ -161,7 +161,7 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             assert rest.endswith("two\nRain. Loom answers Ines.") and rest.count("Rain.") == 1
             job = await recorded_job(session.desk, result.run_id)
             assert job is not None and job.card_rules == 3
-            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.to_stored()))
+            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
 
     play(run())
 

@@ -109,7 +109,7 @@ def test_a_model_chooses_once_and_a_replay_asks_nobody(tmp_path: Path) -> None:
             job = await recorded_job(session.desk, result.run_id)
             assert job is not None and job.picks_speaker and job.speaker == "Mira"
             asked = len(requests_of(session))
-            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.to_stored()))
+            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
             assert len(requests_of(session)) == asked == 2
 
     play(run())

@@ -293,7 +293,7 @@ async def _replayed(session: Session) -> None:
     settings = TurnJob(chat="c", branch="main", text="a dragon", model="m", principal="operator")
 
     replayed = await kernel_of(session).replay(
-        result.run_id, lambda run: replay_turn(run, settings.to_stored())
+        result.run_id, lambda run: replay_turn(run, settings.settings())
     )
 
     assert (replayed.status, replayed.model_calls) == ("completed", 0)

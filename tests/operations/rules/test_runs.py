@@ -189,7 +189,7 @@ async def _one_call(stage: Stage) -> None:
     for run_id in runs:
         job = await recorded_job(desk, run_id)
         assert job is not None
-        replayed = await desk.replay(run_id, _replay(job.to_stored()))
+        replayed = await desk.replay(run_id, _replay(job.settings()))
         assert (replayed.status, replayed.model_calls) == ("completed", 0)
     assert len(stage.model.requests) == asked
 

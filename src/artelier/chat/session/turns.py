@@ -177,7 +177,7 @@ class ChatTurns(ChatDeletions):
     async def _start_only(self, run_id: str, job: TurnJob) -> None:
         """Begin a run that was asked for and never started, so that it can be ended."""
         keys = await record_keys(self.desk, run_id, chat=job.chat)
-        opened = self.desk.run(run_id, loop="chat", model=job.model, settings=job.to_stored(), **keys)
+        opened = self.desk.run(run_id, loop="chat", model=job.model, settings=job.settings(), **keys)
         with suppress(asyncio.CancelledError):
             async with opened:
                 raise asyncio.CancelledError
@@ -360,7 +360,7 @@ class ChatTurns(ChatDeletions):
             branch=job.branch,
             run=run_id,
             trigger=job.trigger,
-            settings=await self._keep_json(job.to_stored(), blobs, key=key),
+            settings=await self._keep_json(job.settings(), blobs, key=key),
             text=await self._keep_json(job.text, blobs, key=key) if is_new and job.text else None,
             tokens=estimate_tokens(job.text) if is_new else 0,
             persona=await self._keep_json(persona, blobs, key=key) if is_new and persona else None,
@@ -448,7 +448,7 @@ async def draft_words(session: ChatReader, *, params: Mapping[str, Any], deadlin
     opened = desk.run(
         run_id,
         model=job.model,
-        settings=job.to_stored(),
+        settings=job.settings(),
         principal=f"chat:{job.chat}",
         conversation=job.chat,
         by=session.actor or job.principal,

@@ -97,6 +97,10 @@ class TurnJob(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
         """The scope that owns the artifacts; empty for a plain main call."""
         return f"{self.profile_id}/{self.session_id}" if self.profile_id else ""
 
+    def settings(self) -> dict[str, Any]:
+        """JSON data for `run.started` and `turn.asked`."""
+        return self.to_stored()
+
 
 class FailedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for which a turn ended without success, as the result of its run has it."""

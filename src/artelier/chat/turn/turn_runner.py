@@ -237,7 +237,7 @@ async def _drive(desk: TenantScope, run_id: str, job: TurnJob, *, on_wait: str) 
         loop=LOOP,
         model=job.model,
         goal=job.text or None,
-        settings=job.to_stored(),
+        settings=job.settings(),
         principal=f"chat:{job.chat}",
         conversation=job.chat,
         on_wait=on_wait,
