@@ -46,10 +46,6 @@ T = TypeVar("T")
 
 PACKED_AHEAD_BYTES = 256 * 1024
 """Content above this size is compressed, sealed and opened in threads of its own."""
-PACKED_AHEAD_COUNT = 1_000
-"""So are more contents than that."""
-PACKED_BYTES_MAX = 256 * 1024 * 1024
-"""What may be kept in memory of them; the writer makes more than that itself, one after the other."""
 ADMITTED_AT_ONCE = 200
 """Events whose names are looked at in one piece; a batch of more gives others their turn in between."""
 SCANNED_AT_ONCE = 5_000
@@ -69,13 +65,6 @@ def _admit(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
         refused.set_exception(error)
         refused.exception()  # whoever does not wait for it need not hear of it
         return refused
-
-
-def _is_much(blobs: Sequence[Blob]) -> bool:
-    """Return whether contents are many or large; those that are read from a file may be."""
-    if not isinstance(blobs, list | tuple) or len(blobs) > PACKED_AHEAD_COUNT:
-        return True
-    return any(len(blob.content) > PACKED_AHEAD_BYTES for blob in blobs)
 
 
 def _data_version(db: Database) -> int:
@@ -249,23 +238,19 @@ class DatabaseStore(ABC):
         return [next(queued) if isinstance(one, Batch) else one for one in admitted]
 
     async def append(self, batch: Batch) -> Receipt:
-        if _is_much(batch.blobs):
-            # Else all other commits would wait until the writer has read, compressed and sealed them.
+        if any(len(blob.content) > PACKED_AHEAD_BYTES for blob in batch.blobs):
+            # Else all other commits would wait until the writer has compressed and sealed them.
             batch = replace(batch, blobs=await asyncio.to_thread(self._pack_ahead, batch.blobs))
         if self.names is not None and sum(len(one.events) for one in batch.appends) > ADMITTED_AT_ONCE:
             return await self._writer.submit(await self.names.admit_large(batch))
         return await self.submit(batch)
 
-    def _pack_ahead(self, blobs: Sequence[Blob]) -> Sequence[Blob]:
-        """Return the contents as they are stored; the given ones if that would take too much memory."""
-        pack, packed, left_bytes = self.keyring.pack, list[Blob](), PACKED_BYTES_MAX
-        for blob in blobs:
-            stored = blob.packed or pack(blob)
-            packed.append(blob._replace(content=b"", packed=stored))
-            left_bytes -= len(stored.stored)
-            if left_bytes < 0:
-                return blobs
-        return packed
+    def _pack_ahead(self, blobs: Sequence[Blob]) -> list[Blob]:
+        pack = self.keyring.pack
+        return [
+            one if len(one.content) <= PACKED_AHEAD_BYTES else one._replace(content=b"", packed=pack(one))
+            for one in blobs
+        ]
 
     def look(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """`query` for callers that cannot wait: a clock, a property."""

@@ -79,7 +79,9 @@ def _tenant_of(batch: Batch | None) -> str:
         return batch.fence.stream.tenant
     if batch.acquire is not None:
         return batch.acquire.stream.tenant
-    return batch.appends[0].stream.tenant if batch.appends else ""
+    if batch.appends:
+        return batch.appends[0].stream.tenant
+    return batch.blobs[0].tenant if batch.blobs else ""
 
 
 def _rows_of(batch: Batch | None) -> int:

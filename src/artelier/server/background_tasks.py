@@ -38,8 +38,8 @@ ENDED_MAX = 256
 
 READS_OF_TENANT_MAX = 2
 READS_AT_ONCE_MAX = 6
-"""Whole histories that one server reads at once; a tenant that reads none may read one. Each has the loop for a
-page of 1,000 events at a time."""
+"""Whole histories that one server reads at once; a tenant that reads none may read one. Each has the loop for
+a page of 1,000 events at a time."""
 
 LET_GO_S = 5.0
 """The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
