@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast, get_args, overload
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast, get_args, overload
 
 import msgspec
 
@@ -499,7 +499,7 @@ def decode_stored(content: str | bytes, *, type: Any = Any) -> Any:
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record that is stored as JSON, such as the job of a run, or its state after a cycle."""
 
-    MEANING: ClassVar[str] = "stored record"
+    MEANING = "stored record"
     """The words for it in errors."""
 
     def to_stored(self) -> dict[str, Any]:
