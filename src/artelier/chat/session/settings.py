@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.chat.turn.turn_config import HISTORY_MAX, SpeakerRule
-from artelier.errors import InvalidRequest, NotFound
-from artelier.log import StoredRecord
+from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
@@ -41,10 +40,8 @@ class QuickReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     text: str
 
 
-class StoredChatSettings(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
+class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a chat as they are stored."""
-
-    MEANING = "settings of a chat"
 
     model: str
     profile: str = ""
@@ -72,6 +69,14 @@ class StoredChatSettings(StoredRecord, frozen=True, kw_only=True, omit_defaults=
     """Of each run; 0 for none."""
     principal: str = "operator"
     """In whose name artifacts are read and written."""
+
+    @classmethod
+    def from_stored(cls, stored: object) -> StoredChatSettings:
+        """Errors: `CorruptStore` if what is stored is none."""
+        try:
+            return msgspec.convert(stored, cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the settings of a chat cannot be read: {error}") from None
 
     def encode(self) -> bytes:
         """Canonical JSON. Errors: `InvalidRequest` if they are too large."""
