@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -82,6 +83,42 @@ def test_bodies_that_become_objects_are_read_in_turn_and_files_beside_them() -> 
         first.shrink(200 // WORK - 10)
         await _settle()
         assert second.done()
+
+    asyncio.run(scenario())
+
+
+def test_bodies_of_wide_characters_of_a_user_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever way they are written; others of the user, and those of other users, do not wait."""
+    taken = list[HeldBody]()
+    take = HeldBody.take_wide
+
+    async def noted(self: HeldBody) -> None:
+        await take(self)
+        taken.append(self)
+
+    monkeypatch.setattr(HeldBody, "take_wide", noted)
+    monkeypatch.setattr("artelier.server.security.guard.WIDE_BYTES", 100)
+
+    async def scenario() -> None:
+        bodies = HeldBodies(largest_bytes=100, own_bytes=0)
+        first, second, other = [await bodies.take(user, 30) for user in ("a", "a", "b")]
+        await first.take_wide()
+        waiting = asyncio.ensure_future(second.take_wide())
+        await other.take_wide()
+        await _settle()
+        assert not waiting.done()
+        first.give_back()
+        await waiting
+        taken.clear()
+
+        async with house(tmp_path) as home:
+            for text in ("a" * 200, "\u00e9" * 200, "a" * 200 + "\U0001f600"):
+                for escaped in (True, False):
+                    body = json.dumps({"id": "n", "content": text}, ensure_ascii=escaped).encode()
+                    await home.client.post("/api/v1/artifacts", content=body)
+        assert len(taken) == 2
 
     asyncio.run(scenario())
 

@@ -405,7 +405,7 @@ async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
 
 
 IMPORTED_EVENTS_MAX = 30_000
-"""Of a chat that one request brings in: they are one commit, for which all others wait (25 us each, measured)."""
+"""Of a chat that one request brings in: they are one commit, 25 us each (measured), for which others wait."""
 
 
 @router.post("/import", status_code=201, operation_id="sessions_import", openapi_extra=_BODY)

@@ -29,7 +29,13 @@ from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answe
 from artelier.server.loop_shares import STRANGERS
 from artelier.server.security.connection_limits import OPEN_MAX, OPEN_SHARE, Admission, Arrivals
 from artelier.server.security.connections import connections_max
-from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
+from artelier.server.security.held_bodies import (
+    WIDE_BYTES,
+    HeldBodies,
+    HeldBody,
+    StoredContents,
+    stored_contents,
+)
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.security.login_sessions import place_of
 from artelier.server.settings import ServerSettings
@@ -151,7 +157,8 @@ class Guard:
             content_group.set(_group_of(identity))
             exchange.contents = StoredContents(partial(self._contents.take_stored, owner))
             stored_contents.set(exchange.contents)
-            exchange.take_place = partial(self._bodies.take, owner, is_parsed=not _is_large(scope["path"]))
+            exchange.is_parsed = not _is_large(scope["path"])
+            exchange.take_place = partial(self._bodies.take, owner, is_parsed=exchange.is_parsed)
             if scope["method"] in SAFE:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)
@@ -270,6 +277,9 @@ class _Exchange:
         self._size_bytes = 0
         self._began_s = asyncio.get_running_loop().time()
         self._is_complete = False
+        self.is_parsed = False
+        """Whether the body becomes objects."""
+        self._is_wide = False
         self._patience = asyncio.timeout(None)
         self.owner = ""
         self.arrivals = Arrivals()
@@ -330,6 +340,8 @@ class _Exchange:
         waited_from_s = clock.time()
         try:
             await self._place.arrive(self._size_bytes)
+            if self._is_complete and self._is_wide and self._size_bytes > WIDE_BYTES:
+                await self._place.take_wide()
         except ArtelierError as error:
             self.refused = error
             raise
@@ -354,7 +366,9 @@ class _Exchange:
         message = await (self._receive() if self._is_complete else self._part())
         if message["type"] == "http.request":
             self._is_complete = not message.get("more_body", False)
-            self._size_bytes += len(message.get("body", b""))
+            piece: bytes = message.get("body", b"")
+            self._size_bytes += len(piece)
+            self._is_wide = self._is_wide or (self.is_parsed and _has_wide(piece))
             if self._size_bytes > self.body_max:
                 # Frameworks make what they like of an exception here; `send` below knows better.
                 self.refused = self._too_large()
@@ -407,6 +421,11 @@ def _is_large(path: str) -> bool:
 
 def _is_chat_file(path: str) -> bool:
     return path.startswith(CHATS) and path.endswith(FILES)
+
+
+def _has_wide(piece: bytes) -> bool:
+    """Return whether a text in this piece of a body may have a character that takes four bytes in memory."""
+    return b"\xf0" in piece or b"\\ud" in piece or b"\\uD" in piece
 
 
 def _nothing() -> None:

@@ -27,6 +27,9 @@ WORK = 4
 31 MiB take up to 400 MB until they are stored)."""
 WORK_S = 10.0
 """The longest time for which it keeps that room: then it is stored, and may wait for a model (a guess)."""
+WIDE_BYTES = MIB
+"""A larger body of which each character may take four bytes of memory, since one of them does, is read alone
+among those of its user: four of 11 MB took 600 MB (measured)."""
 STEP_BYTES = 4 * MIB
 """Room among all is taken in such steps, as a body arrives: one that trickles keeps nobody out."""
 WAIT_S = 60.0
@@ -84,6 +87,7 @@ class _Lane:
         self.held = _Room(most_bytes)
         self.work = _Room(most_bytes)
         self.own = _Room(own_bytes)
+        self.wide = _Room(1)
         self.bodies = 0
 
 
@@ -118,12 +122,21 @@ class HeldBody:
             else:
                 await self.take(room, more_bytes)
 
+    async def take_wide(self) -> None:
+        """Wait until no other body of wide characters of this user is read. Errors: `TooManyAtOnce`."""
+        async with self._bodies.limited(self._wait_s):
+            await self.take(self._lane.wide, 1)
+
     def shrink(self, size_bytes: int) -> None:
         """Give back what the body did not need, as it is complete, and in a while what reading it takes."""
         for room in (self._lane.held, self._bodies.room):
             self._keep(room, size_bytes)
         self._keep(self._lane.work, WORK * size_bytes)
-        self._settling = asyncio.get_running_loop().call_later(WORK_S, self._keep, self._lane.work, 0)
+        self._settling = asyncio.get_running_loop().call_later(WORK_S, self._settle)
+
+    def _settle(self) -> None:
+        for room in (self._lane.work, self._lane.wide):
+            self._keep(room, 0)
 
     def give_back(self) -> None:
         """Give back all of it; a second time does nothing."""
