@@ -36,7 +36,8 @@ from typing import Any, ClassVar
 class ArtelierError(Exception):
     """The root: `message` says what happened, `expected`/`got` the difference, `hint` what to do next."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
+    """Of the class; an error that speaks for another one has that one's."""
     audience: ClassVar[str] = "operator"
 
     def __init__(

@@ -19,7 +19,6 @@ from artelier.world.actions import (
     Transfer,
     Write,
     action_from,
-    action_from_call,
     parse_action,
 )
 
@@ -198,18 +197,9 @@ def test_only_an_object_is_an_action(value: object) -> None:
     assert isinstance(action_from(value), Rejected)
 
 
-def test_a_tool_call_is_an_action() -> None:
-    answer = action_from_call("transfer", {"to": "bob", "amount": 2, "reasoning": "rent"})
-
-    assert answer == Transfer(to="bob", amount=2, reasoning="rent")
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("noop", {"action": "delete", "artifact_id": "x"}, "unknown field `action`"),
-        ("noop", "{}", "no JSON object"),
-        ("noop", None, "no JSON object"),
         ("steal", {}, "must be one of"),
         ("message", {"to": "bob", "text": "\ud800"}, "no Unicode"),
         ("bid", {"artifact_id": "x", "amount": float("nan")}, "no such number"),
@@ -217,8 +207,8 @@ def test_a_tool_call_is_an_action() -> None:
         ("write", {"artifact_id": "x", "content": b"bytes"}, "neither text"),
     ],
 )
-def test_a_tool_call_that_is_no_action_is_rejected(name: str, arguments: object, why: str) -> None:
-    answer = action_from_call(name, arguments)
+def test_data_that_is_no_action_is_rejected(name: str, arguments: dict[str, object], why: str) -> None:
+    answer = action_from({"action": name, **arguments})
 
     assert isinstance(answer, Rejected)
     assert why in answer.reason

@@ -54,7 +54,7 @@ ALLOWED: dict[str, str] = {
         artifacts/media/inspection.py:decode_base64 base64.b64decode
         server/openai_api/requests.py:arguments_of json.loads
         server/pii.py:<module> json.loads
-        server/read_request.py:ReadRequest.json json.loads
+        server/pii.py:ReadRequest.json json.loads
         server/pii.py:<module> msgspec.json.decode
         server/routes/uploads.py:content_of msgspec.json.decode
         server/wire/artifacts.py:content_of base64.b64decode

@@ -29,7 +29,7 @@ from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import totals
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScopes
-from artelier.log import BlobRef
+from artelier.log import BlobRef, StoredRecord
 from artelier.ports.media import Medium, stored_media
 from artelier.ports.model import Delta, Usage
 from artelier.tokens import estimate_tokens
@@ -59,8 +59,10 @@ class LoadedSkill(msgspec.Struct, frozen=True, array_like=True):
     """Number of the message that shows it."""
 
 
-class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentState(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the loop after a cycle."""
+
+    MEANING = "stored state of an agent"
 
     cycle: int = 0
     """Cycles completed."""
@@ -98,19 +100,6 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`running`, `completed` or `failed`."""
     reason: str = ""
 
-    def to_stored(self) -> dict[str, Any]:
-        return msgspec.to_builtins(self)
-
-    @classmethod
-    def from_stored(cls, state: Mapping[str, Any] | None) -> AgentState:
-        """Errors: `CorruptStore` if the stored state is not one of this loop."""
-        if state is None:
-            return cls()
-        try:
-            return msgspec.convert(dict(state), cls)
-        except msgspec.ValidationError as error:
-            raise CorruptStore(f"the stored state of an agent cannot be read: {error}") from None
-
     def reopen(self, event: RunReopened) -> AgentState:
         """Return the state in which a failed run goes on: what the event resets begins anew."""
         state = self.replace(raised={**self.raised, **event.limits}) if event.limits else self
@@ -125,9 +114,6 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if event.resets or event.limits:
             state = state.replace(status="running", reason="")
         return state
-
-    def replace(self, **fields: Any) -> AgentState:
-        return msgspec.structs.replace(self, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

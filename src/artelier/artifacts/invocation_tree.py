@@ -263,7 +263,7 @@ class Tree:
             verdict, result = verdict._replace(price=0), result.value
         done = ArtifactInvoked(
             id=call.id,
-            version=_version(admitted),
+            version=admitted.standing.version,
             caller=call.caller,
             outcome="done",
             price=verdict.price,
@@ -417,10 +417,6 @@ class Tree:
                 got=size,
             )
         return dict(args)
-
-
-def _version(admitted: Admitted) -> int:
-    return admitted.standing.version
 
 
 def check_price_max(value: object) -> int | None:

@@ -13,7 +13,7 @@ from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
 from artelier.ids import MAIN_SPACE
 from artelier.log import Store, Tx
-from artelier.log.queries import events_at
+from artelier.log.queries import events_at, fetch_all, fetch_column, fetch_value
 
 # --------------------------------------------------------------------------- artifact
 # The values of this package: an artifact, and what search, history and lineage answer.
@@ -244,16 +244,14 @@ async def sources_of(
     parameters: Sequence[Any] = (tenant, space, id_)
     if version is not None:
         sql, parameters = f"{sql} AND version = ?", (*parameters, version)
-    rows = await store.query(f"{sql} ORDER BY version, n LIMIT ?", (*parameters, limit))
-    return [row[0] for row in rows]
+    return await fetch_column(store, f"{sql} ORDER BY version, n LIMIT ?", (*parameters, limit))
 
 
 async def find_kind(store: Store, tenant: str, space: str, id: str) -> str | None:
     """Return the kind of an artifact, deleted or not; None if there is none."""
-    rows = await store.query(
-        "SELECT kind FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (tenant, space, id)
+    return await fetch_value(
+        store, "SELECT kind FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (tenant, space, id)
     )
-    return rows[0][0] if rows else None
 
 
 async def streams_written(
@@ -343,32 +341,34 @@ async def kinds_of(store: Store, tenant: str, space: str) -> dict[str, str]:
 
 async def count_kinds(store: Store, tenant: str, space: str) -> list[KindCount]:
     """Return the kinds of artifacts that are not deleted, by name."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        KindCount,
         "SELECT kind, COUNT(*), COUNT(DISTINCT owner) FROM artifacts WHERE tenant = ? AND space = ?"
         " AND deleted = 0 GROUP BY kind ORDER BY kind",
         (tenant, space),
     )
-    return [KindCount(*row) for row in rows]
 
 
 async def contents_of_kind(store: Store, tenant: str, space: str, kind: str) -> list[str]:
     """Return the references of the contents of all versions of artifacts of a kind, each once."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT DISTINCT v.content FROM artifact_versions v JOIN artifacts a ON a.tenant = v.tenant"
         " AND a.space = v.space AND a.id = v.id"
         " WHERE a.tenant = ? AND a.space = ? AND a.kind = ?",
         (tenant, space, kind),
     )
-    return [content for (content,) in rows]
 
 
 async def is_owner(store: Store, tenant: str, space: str, principal: str) -> bool:
     """Return True if a principal owns an artifact that is not deleted."""
-    rows = await store.query(
-        "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0 LIMIT 1",
-        (tenant, space, principal),
+    return bool(
+        await store.query(
+            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0 LIMIT 1",
+            (tenant, space, principal),
+        )
     )
-    return bool(rows)
 
 
 async def first_written_us(store: Store, tenant: str, space: str, content: str, *, beside: str) -> int | None:
@@ -376,12 +376,12 @@ async def first_written_us(store: Store, tenant: str, space: str, content: str, 
 
     Cost: one scan of the versions of the space.
     """
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT MIN(v.written_us) FROM artifact_versions v WHERE v.tenant = ? AND v.space = ?"
         " AND v.content = ? AND v.id <> ?",
         (tenant, space, content, beside),
     )
-    return rows[0][0]
 
 
 async def ids_between(
@@ -407,19 +407,20 @@ async def ids_between(
         where, values = f"{where} AND id < ?", [*values, high]
     if but is not None:
         where, values = f"{where} AND substr(id, 1, length(?)) <> ?", [*values, but, but]
-    rows = await store.query(f"SELECT id FROM artifacts WHERE {where} ORDER BY id LIMIT ?", (*values, limit))
-    return [id_ for (id_,) in rows]
+    return await fetch_column(
+        store, f"SELECT id FROM artifacts WHERE {where} ORDER BY id LIMIT ?", (*values, limit)
+    )
 
 
 async def newest_first(store: Store, tenant: str, space: str, ids: Sequence[str]) -> list[str]:
     """Return those of these artifacts that there are, the one that was written last first."""
     marks = ", ".join("?" * len(ids))
-    rows = await store.query(
+    return await fetch_column(
+        store,
         f"SELECT id FROM artifact_versions WHERE tenant = ? AND space = ? AND id IN ({marks})"
         " GROUP BY id ORDER BY max(written_us) DESC, id",
         (tenant, space, *ids),
     )
-    return [id_ for (id_,) in rows]
 
 
 class Written(NamedTuple):
@@ -454,11 +455,11 @@ async def ref_written_by(store: Store, tenant: str, space: str, run_id: str, ste
 
 async def content_of(store: Store, tenant: str, space: str, id_: str, version: int) -> str | None:
     """Return the reference of the content of a version; None if there is no such version."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT content FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version = ?",
         (tenant, space, id_, version),
     )
-    return rows[0][0] if rows else None
 
 
 async def versions_below(store: Store, tenant: str, space: str, folder: str) -> dict[str, int]:
@@ -473,11 +474,11 @@ async def versions_below(store: Store, tenant: str, space: str, folder: str) -> 
 
 async def ids_below(store: Store, tenant: str, space: str, folder: str) -> list[str]:
     """Return the ids that begin with `folder`, of deleted artifacts too."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND substr(id, 1, ?) = ?",
         (tenant, space, len(folder), folder),
     )
-    return [id_ for (id_,) in rows]
 
 
 class NewestVersion(NamedTuple):
@@ -510,8 +511,7 @@ async def find_taken(
     store: Store, tenant: str, space: str, ids: Sequence[str], *, folder: str = ""
 ) -> str | None:
     """Return an artifact that has one of these ids, or one that begins with `folder`; deleted ones too."""
-    rows = await store.query(*_taken(tenant, space, ids, folder))
-    return rows[0][0] if rows else None
+    return await fetch_value(store, *_taken(tenant, space, ids, folder))
 
 
 def find_taken_in(tx: Tx, tenant: str, space: str, ids: Sequence[str], *, folder: str = "") -> str | None:
@@ -574,12 +574,12 @@ async def derived_from(
 
 async def oldest_since(store: Store, tenant: str, space: str, id_: str, since_us: int) -> int | None:
     """Return the oldest version that was written since a time; None if there is none such."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT MIN(version) FROM artifact_versions"
         " WHERE tenant = ? AND space = ? AND id = ? AND written_us >= ?",
         (tenant, space, id_, since_us),
     )
-    return rows[0][0]
 
 
 class AbandonedHold(NamedTuple):
@@ -596,12 +596,13 @@ async def abandoned_holds(
     store: Store, tenant: str, space: str, payer: str, *, before_us: int, limit: int
 ) -> list[AbandonedHold]:
     """Return what a principal has held for invocations that had to end before a time."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        AbandonedHold,
         f"SELECT {', '.join(AbandonedHold._fields)} FROM artifact_holds"
         " WHERE tenant = ? AND space = ? AND payer = ? AND until_us < ? LIMIT ?",
         (tenant, space, payer, before_us, limit),
     )
-    return [AbandonedHold(*row) for row in rows]
 
 
 def kind_in(tx: Tx, tenant: str, space: str, id_: str) -> str | None:
@@ -649,8 +650,9 @@ async def artifact_exists(store: Store, tenant: str, ref: str) -> bool:
     if mark and not (version.isascii() and version.isdecimal()):
         return False
     sql = "SELECT 1 FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ?"
-    rows = await store.query(
-        sql + (" AND version = ?" if mark else "") + " LIMIT 1",
-        (tenant, MAIN_SPACE, id_, *([int(version[:18])] if mark else [])),
+    return bool(
+        await store.query(
+            sql + (" AND version = ?" if mark else "") + " LIMIT 1",
+            (tenant, MAIN_SPACE, id_, *([int(version[:18])] if mark else [])),
+        )
     )
-    return bool(rows)

@@ -109,8 +109,8 @@ class Door(NamedTuple):
     def actor(self) -> str:
         return self.by or self.principal
 
-    async def find(self, id: str, *, version: int | None = None) -> Standing | None:
-        return await load(self.store, self.tenant, self.space, id, version=version)
+    async def find(self, id: str) -> Standing | None:
+        return await load(self.store, self.tenant, self.space, id)
 
     async def key(self, standing: Standing | None, *, given: DataKey | None, run_id: str | None) -> DataKey:
         """Return what a new version is stored under: the key of its writer's subject, or of what stands

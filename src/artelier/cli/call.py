@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from artelier.cli.display import Screen
 from artelier.cli.exit_codes import INTERRUPTED
 from artelier.errors import NotFound
@@ -90,6 +92,12 @@ class CliCall:
         except (KeyError, OSError):  # a uid without a name
             login = str(os.getuid())
         return "user:" + "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in login)
+
+    def print_json(self, value: object, **more: object) -> bool:
+        """Print a value as JSON, with more fields of its object, if JSON is asked for; return True then."""
+        if self.as_json:
+            self.screen.json({**msgspec.to_builtins(value), **more} if more else value)
+        return self.as_json
 
     def dollars(self, amount: str | None) -> str | None:
         """An amount given as `--budget-usd`, checked before anything begins. Errors: `InvalidRequest`."""

@@ -86,7 +86,8 @@ def report(error: BaseException, *, as_json: bool, marked: Callable[[str], str] 
     """
     if os.environ.get(DEBUG):
         print(marked("".join(traceback.format_exception(error))), file=sys.stderr)
-    wire = {name: marked(one) if isinstance(one, str) else one for name, one in _wire(error).items()}
+    told = _as_ours(error).to_wire()
+    wire = {name: marked(one) if isinstance(one, str) else one for name, one in told.items()}
     if as_json:
         print(json_text({"error": wire}))
     else:
@@ -94,16 +95,15 @@ def report(error: BaseException, *, as_json: bool, marked: Callable[[str], str] 
     return of_error(error)
 
 
-def _wire(error: BaseException) -> dict[str, Any]:
+def _as_ours(error: BaseException) -> ArtelierError:
     if isinstance(error, ArtelierError):
-        return error.to_wire()
-    return {
-        "code": "unexpected",
-        "message": f"{type(error).__name__}: {error}",
-        "expected": None,
-        "got": None,
-        "hint": f"This is a mistake of Artelier, not yours. Set {DEBUG}=1 to see where it comes from.",
-    }
+        return error
+    told = ArtelierError(
+        f"{type(error).__name__}: {error}",
+        hint=f"This is a mistake of Artelier, not yours. Set {DEBUG}=1 to see where it comes from.",
+    )
+    told.code = "unexpected"
+    return told
 
 
 def text_of(wire: dict[str, Any]) -> str:

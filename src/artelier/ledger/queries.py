@@ -9,7 +9,7 @@ from artelier.errors import InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.ledger.posting import SOURCES
 from artelier.log import Store, Tx
-from artelier.log.queries import sql_marks
+from artelier.log.queries import fetch_all, fetch_value, sql_marks
 from artelier.money import USD
 
 PAGE_MAX = 1000
@@ -95,13 +95,14 @@ async def accounts(
 async def sums(store: Store, tenant: str) -> list[AssetSum]:
     """Return the sum of each asset of a tenant."""
     owing = " OR ".join(f"substr(account, 1, {len(prefix)}) = '{prefix}'" for prefix in SOURCES)
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        AssetSum,
         "SELECT space, asset, count(*), sum(balance),"
         f" coalesce(-sum(balance) FILTER (WHERE {owing}), 0)"
         " FROM accounts WHERE tenant = ? GROUP BY space, asset ORDER BY space, asset",
         (tenant,),
     )
-    return [AssetSum(*row) for row in rows]
 
 
 async def balances_of(
@@ -128,21 +129,21 @@ async def account_balance(
     store: Store, tenant: str, account: str, *, space: str = MAIN_SPACE, asset: str = USD
 ) -> int | None:
     """Return the balance of an account; None if nothing was ever moved there."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ? AND asset = ?",
         (tenant, space, account, asset),
     )
-    return rows[0][0] if rows else None
 
 
 async def sum_of(store: Store, tenant: str, names: Sequence[str], *, prefix: str) -> int:
     """Return what the accounts with these names, and those with a prefix, hold together in micro-dollars."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT coalesce(sum(balance), 0) FROM accounts WHERE tenant = ? AND asset = ?"
         f" AND (account IN ({sql_marks(names)}) OR account LIKE ?)",
         (tenant, USD, *names, f"{prefix}%"),
     )
-    return rows[0][0]
 
 
 _LIMIT = "SELECT scope, unit, cap, reserved, used FROM limits WHERE tenant = ?"
@@ -150,10 +151,12 @@ _LIMIT = "SELECT scope, unit, cap, reserved, used FROM limits WHERE tenant = ?"
 
 async def scope_limits(store: Store, tenant: str, *scopes: str) -> list[LimitRow]:
     """Return the limits of some scopes, capped or only counted, by scope and unit."""
-    rows = await store.query(
-        f"{_LIMIT} AND scope IN ({sql_marks(scopes)}) ORDER BY scope, unit", (tenant, *scopes)
+    return await fetch_all(
+        store,
+        LimitRow,
+        f"{_LIMIT} AND scope IN ({sql_marks(scopes)}) ORDER BY scope, unit",
+        (tenant, *scopes),
     )
-    return [LimitRow(*row) for row in rows]
 
 
 def cap_in(tx: Tx, tenant: str, scope: str, unit: str) -> LimitRow | None:

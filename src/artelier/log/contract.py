@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, overload
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast, get_args, overload
 
 import msgspec
 
@@ -500,6 +500,27 @@ def decode_stored(content: str | bytes, *, type: Any = Any) -> Any:
         raise CorruptStore(
             f"a stored value cannot be read: {error}", got=repr(content[:60]), hint=RESTORE
         ) from None
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record that is stored as JSON, such as the job of a run, or its state after a cycle."""
+
+    MEANING = "stored record"
+    """The words for it in errors."""
+
+    def to_stored(self) -> dict[str, Any]:
+        return msgspec.to_builtins(self)
+
+    @classmethod
+    def from_stored(cls, stored: object) -> Self:
+        """Return the record of what was stored; None is one of defaults. Errors: `CorruptStore`."""
+        try:
+            return msgspec.convert({} if stored is None else stored, cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the {cls.MEANING} cannot be read: {error}") from None
+
+    def replace(self, **fields: Any) -> Self:
+        return msgspec.structs.replace(self, **fields)
 
 
 def stored_name(ref: str) -> bytes:

@@ -28,6 +28,35 @@ PUBLISHED = (
 """The log's published views: `event_log` has a row per event, `event_streams` one per stream, and
 `held_leases` one per lease that was not given back."""
 
+
+async def fetch_all(
+    store: Store, record: Callable[..., T], sql: str, parameters: Sequence[object] = ()
+) -> list[T]:
+    """Return each row as a record."""
+    return [record(*row) for row in await store.query(sql, parameters)]
+
+
+async def fetch_first(
+    store: Store, record: Callable[..., T], sql: str, parameters: Sequence[object] = ()
+) -> T | None:
+    """Return the first row as a record; None if there is no row."""
+    rows = await store.query(sql, parameters)
+    return record(*rows[0]) if rows else None
+
+
+async def fetch_column(store: Store, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+    """Return the first column."""
+    return [row[0] for row in await store.query(sql, parameters)]
+
+
+async def fetch_value(
+    store: Store, sql: str, parameters: Sequence[object] = (), *, default: object = None
+) -> Any:
+    """Return the first column of the first row; `default` if there is no row."""
+    rows = await store.query(sql, parameters)
+    return rows[0][0] if rows else default
+
+
 _EVENT = "seq, position, kind, version, at_us, actor, cause, data"
 
 
@@ -77,8 +106,9 @@ async def stream_events(
     order = "seq" if newest is None else f"seq DESC LIMIT {newest:d}"
     if limit is not None:
         order = f"{order} LIMIT {limit:d}"
-    rows = await store.query(f"SELECT {_EVENT} FROM events WHERE {where} ORDER BY {order}", parameters)
-    return [EventRow(*row) for row in rows]
+    return await fetch_all(
+        store, EventRow, f"SELECT {_EVENT} FROM events WHERE {where} ORDER BY {order}", parameters
+    )
 
 
 async def events_at(store: Store, stream_id: int, seqs: Sequence[int]) -> dict[int, EventRow]:
@@ -93,41 +123,44 @@ async def events_between(
     store: Store, stream_id: int, kinds: Sequence[str], *, after: int, upto: int
 ) -> list[EventRow]:
     """Return the events of some kinds between two of a stream, oldest first."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        EventRow,
         f"SELECT {_EVENT} FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
         f" AND kind IN ({sql_marks(kinds)}) ORDER BY seq",
         (stream_id, after, upto, *kinds),
     )
-    return [EventRow(*row) for row in rows]
 
 
 async def event_caused_by(store: Store, stream_id: int, cause: str) -> EventRow | None:
     """Return the first event of a stream that names this cause."""
-    rows = await store.query(
-        f"SELECT {_EVENT} FROM events WHERE stream = ? AND cause = ? ORDER BY seq LIMIT 1", (stream_id, cause)
+    return await fetch_first(
+        store,
+        EventRow,
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND cause = ? ORDER BY seq LIMIT 1",
+        (stream_id, cause),
     )
-    return EventRow(*rows[0]) if rows else None
 
 
 async def causes_of(store: Store, stream: Stream, *, prefix: str, upto: int) -> list[str]:
     """Return the causes with a prefix that events of a stream name, up to a position."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT e.cause FROM events e JOIN streams s ON s.id = e.stream"
         " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.position <= ?"
         " AND substr(e.cause, 1, ?) = ?",
         (*stream, upto, len(prefix), prefix),
     )
-    return [cause for (cause,) in rows]
 
 
 async def position_of(store: Store, stream: Stream, seq: int) -> int:
     """Return the position of an event that is there."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT e.position FROM events e JOIN streams s ON s.id = e.stream"
         " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.seq = ?",
         (*stream, seq),
     )
-    return rows[0][0]
 
 
 async def newest_position(store: Store) -> int:
@@ -137,18 +170,18 @@ async def newest_position(store: Store) -> int:
 
 async def newest_at_us(store: Store) -> int | None:
     """Return when the newest event of the store was written; None without one."""
-    rows = await store.query("SELECT at_us FROM events ORDER BY position DESC LIMIT 1")
-    return rows[0][0] if rows else None
+    return await fetch_value(store, "SELECT at_us FROM events ORDER BY position DESC LIMIT 1")
 
 
 async def newest_event(store: Store, stream: Stream, kind: str) -> EventRow | None:
     """Return the newest event of a kind in a stream."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        EventRow,
         f"SELECT {_EVENT} FROM events WHERE kind = ? AND stream = (SELECT id FROM streams"
         " WHERE tenant = ? AND space = ? AND name = ?) ORDER BY seq DESC LIMIT 1",
         (kind, *stream),
     )
-    return EventRow(*rows[0]) if rows else None
 
 
 NEWEST_BUT = (
@@ -165,8 +198,7 @@ def newest_seq_but(tx: Tx, stream: Stream, kinds: Sequence[str]) -> int:
 
 async def read_newest_seq_but(store: Store, stream: Stream, kinds: Sequence[str]) -> int:
     """Return what `newest_seq_but` returns, outside of a transaction."""
-    rows = await store.query(NEWEST_BUT.format(sql_marks(kinds)), (*stream, *kinds))
-    return rows[0][0] if rows else 0
+    return await fetch_value(store, NEWEST_BUT.format(sql_marks(kinds)), (*stream, *kinds), default=0)
 
 
 async def is_leased(store: Store, stream: Stream) -> bool:
@@ -238,11 +270,13 @@ async def content_size(store: Store, tenant: str, *, after: int) -> tuple[int | 
 async def subject_keys(store: Store, tenant: str, subject: str) -> tuple[int, ...]:
     """Return the rows in `keys` of a subject's keys."""
     names = await store.subject_names(tenant, subject)
-    rows = await store.query(
-        "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
-        (tenant, names[0], names[-1]),
+    return tuple(
+        await fetch_column(
+            store,
+            "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
+            (tenant, names[0], names[-1]),
+        )
     )
-    return tuple(key_id for (key_id,) in rows)
 
 
 async def part_keys_of(store: Store, tenant: str, names: Sequence[bytes]) -> dict[bytes, int]:
@@ -284,14 +318,16 @@ async def part_keys_in(store: Store, tenant: str) -> frozenset[int]:
     """Return the rows in `keys` of a tenant under which content can be erased as a part."""
     if store.schema_version < PARTS_SINCE:
         return frozenset()  # a file of an older version that cannot be written
-    rows = await store.query("SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,))
-    return frozenset(key_id for (key_id,) in rows)
+    return frozenset(
+        await fetch_column(
+            store, "SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,)
+        )
+    )
 
 
 async def content_key(store: Store, tenant: str, name: bytes) -> int | None:
     """Return the row of the key that a content was stored under, though it may be gone."""
-    rows = await store.query("SELECT key_id FROM blobs WHERE name = ? AND tenant = ?", (name, tenant))
-    return rows[0][0] if rows else None
+    return await fetch_value(store, "SELECT key_id FROM blobs WHERE name = ? AND tenant = ?", (name, tenant))
 
 
 async def contents_under(store: Store, tenant: str, key_ids: Sequence[int]) -> list[tuple[int, bytes]]:
@@ -315,8 +351,7 @@ async def stored_bytes(store: Store) -> int:
 
 async def newest_key(store: Store) -> int:
     """Return the row of the newest key ever made, dropped or not; 0 without one."""
-    rows = await store.query("SELECT made FROM key_counter")
-    return rows[0][0] if rows else 0
+    return await fetch_value(store, "SELECT made FROM key_counter", default=0)
 
 
 async def has_wrapped_keys(store: Store, *, secret_bytes: int) -> bool:
@@ -432,13 +467,13 @@ async def keys_of_blobs(store: Store, tenant: str, names: Sequence[bytes], *, bu
 
 async def newest_position_of(store: Store, tenant: str, space: str, names: Sequence[str]) -> int:
     """Return the position of the newest event of some streams of a space; 0 if none has any."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT coalesce(max((SELECT e.position FROM events e WHERE e.stream = s.id"
         " ORDER BY e.seq DESC LIMIT 1)), 0) FROM streams s WHERE s.tenant = ? AND s.space = ?"
         f" AND s.name IN ({sql_marks(names)})",
         (tenant, space, *names),
     )
-    return rows[0][0]
 
 
 async def newest_events(

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from artelier.ids import MAIN_SPACE
 from artelier.kernel.queries.tenants import KIN, kin_of
 from artelier.log import Store, Tx
-from artelier.log.queries import EventRow, events_at
+from artelier.log.queries import EventRow, events_at, fetch_all, fetch_column, fetch_first, fetch_value
 
 
 class MemoryRow(NamedTuple):
@@ -85,28 +85,27 @@ _ENTRY = f"SELECT {', '.join(EntryRow._fields)} FROM memory_entries"
 
 async def find_memory(store: Store, tenant: str, artifact: str) -> int | None:
     """Return the row of a memory; None if nothing was ever changed in it."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT id FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
         (tenant, MAIN_SPACE, artifact),
     )
-    return rows[0][0] if rows else None
 
 
 async def memory_row(
     store: Store, tenant: str, artifact: str, *, key: str | None = None, mark: int | None = None
 ) -> MemoryRow | None:
     """Return a memory as it stands, with what a key and a mark stand for in it; None as for `find_memory`."""
-    rows = await store.query(_OPENED, (key, mark, tenant, MAIN_SPACE, artifact))
-    return MemoryRow(*rows[0]) if rows else None
+    return await fetch_first(store, MemoryRow, _OPENED, (key, mark, tenant, MAIN_SPACE, artifact))
 
 
 async def agent_of(store: Store, tenant: str, artifact: str) -> str | None:
     """Return the agent whose memory an artifact is; None if it is no memory, or nothing was changed in it."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT agent FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
         (tenant, MAIN_SPACE, artifact),
     )
-    return rows[0][0] if rows else None
 
 
 async def memory_sizes(
@@ -123,20 +122,20 @@ async def memory_sizes(
 
 async def memory_size(store: Store, tenant: str, agent: str) -> int | None:
     """Return the living entries of an agent's memory; None if it has none."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT entries FROM memory_stores WHERE tenant = ? AND space = ? AND agent = ?",
         (tenant, MAIN_SPACE, agent),
     )
-    return rows[0][0] if rows else None
 
 
 async def embedder_of(store: Store, memory: int) -> str | None:
     """Return who made the vectors of a memory; None without living entries."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT embedder FROM memory_entries WHERE store = ? AND gone = '' ORDER BY position LIMIT 1",
         (memory,),
     )
-    return rows[0][0] if rows else None
 
 
 # Entries
@@ -144,17 +143,17 @@ async def embedder_of(store: Store, memory: int) -> str | None:
 
 async def find_entry(store: Store, memory: int, id: str) -> EntryRow | None:
     """Return an entry, living or not."""
-    rows = await store.query(f"{_ENTRY} WHERE store = ? AND id = ?", (memory, id))
-    return EntryRow(*rows[0]) if rows else None
+    return await fetch_first(store, EntryRow, f"{_ENTRY} WHERE store = ? AND id = ?", (memory, id))
 
 
 async def entries_after(store: Store, memory: int, position: int, *, limit: int) -> list[EntryRow]:
     """Return living entries in the order in which they were added."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        EntryRow,
         f"{_ENTRY} WHERE store = ? AND gone = '' AND position > ? ORDER BY position LIMIT ?",
         (memory, position, limit),
     )
-    return [EntryRow(*row) for row in rows]
 
 
 async def moved_since(store: Store, memory: int, position: int) -> list[tuple[str, bool]]:
@@ -171,11 +170,13 @@ async def prunable(
 ) -> tuple[str, ...]:
     """Return the living entries that go first when there are too many."""
     order = "position" if first == "oldest" else "importance, position"
-    rows = await store.query(
-        f"SELECT id FROM memory_entries WHERE store = ? AND gone = '' ORDER BY {order} LIMIT ?",
-        (memory, limit),
+    return tuple(
+        await fetch_column(
+            store,
+            f"SELECT id FROM memory_entries WHERE store = ? AND gone = '' ORDER BY {order} LIMIT ?",
+            (memory, limit),
+        )
     )
-    return tuple(row[0] for row in rows)
 
 
 # Blocks
@@ -183,20 +184,22 @@ async def prunable(
 
 async def attached_blocks(store: Store, memory: int) -> list[BlockRow]:
     """Return the blocks that are attached, in the order of attaching."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        BlockRow,
         "SELECT label, artifact, limit_chars FROM memory_blocks WHERE store = ? ORDER BY position, label",
         (memory,),
     )
-    return [BlockRow(*row) for row in rows]
 
 
 async def find_block(store: Store, memory: int, label: str) -> BlockRow | None:
     """Return the block that is attached under a label."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        BlockRow,
         "SELECT label, artifact, limit_chars FROM memory_blocks WHERE store = ? AND label = ?",
         (memory, label),
     )
-    return BlockRow(*rows[0]) if rows else None
 
 
 # Changes
@@ -204,26 +207,28 @@ async def find_block(store: Store, memory: int, label: str) -> BlockRow | None:
 
 async def changes_before(store: Store, memory: int, seq: int, *, limit: int) -> list[int]:
     """Return the numbers of changes, newest first."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT seq FROM memory_changes WHERE store = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
         (memory, seq, limit),
     )
-    return [row[0] for row in rows]
 
 
 async def find_change(store: Store, memory: int, seq: int) -> ChangeRow | None:
     """Return a change by its number."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        ChangeRow,
         "SELECT kind, at_us, actor, run, undone FROM memory_changes WHERE store = ? AND seq = ?",
         (memory, seq),
     )
-    return ChangeRow(*rows[0]) if rows else None
 
 
 async def change_under(store: Store, memory: int, key: str) -> int | None:
     """Return the number of the change that a key made."""
-    rows = await store.query("SELECT seq FROM memory_changes WHERE store = ? AND key = ?", (memory, key))
-    return rows[0][0] if rows else None
+    return await fetch_value(
+        store, "SELECT seq FROM memory_changes WHERE store = ? AND key = ?", (memory, key)
+    )
 
 
 async def newest_standing(store: Store, memory: int, kind: str) -> int:
@@ -247,12 +252,12 @@ async def changed_blocks(store: Store, memory: int, *, after: int, upto: int, li
 
 async def count_changes(store: Store, tenant: str, artifact: str) -> int:
     """Return how often a memory was changed."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT count(*) FROM memory_changes c JOIN memory_stores m ON m.id = c.store"
         " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?",
         (tenant, MAIN_SPACE, artifact),
     )
-    return rows[0][0]
 
 
 # The memories of an agent and its sub-agents
@@ -271,10 +276,12 @@ _KIN_MEMORY = f"SELECT id, artifact, agent FROM memory_stores WHERE tenant = ? A
 
 async def kin_memories(store: Store, tenant: str, agent: str, *, upto: int) -> list[KinMemory]:
     """Return the memories of an agent and its sub-agents in which something was changed up to a position."""
-    rows = await store.query(
-        f"{_KIN_MEMORY} AND space = ? AND id <= ?", (tenant, *kin_of(agent), MAIN_SPACE, upto)
+    return await fetch_all(
+        store,
+        KinMemory,
+        f"{_KIN_MEMORY} AND space = ? AND id <= ?",
+        (tenant, *kin_of(agent), MAIN_SPACE, upto),
     )
-    return [KinMemory(*row) for row in rows]
 
 
 async def kin_memory(store: Store, tenant: str, agent: str) -> str | None:
@@ -291,8 +298,8 @@ def kin_memory_in(tx: Tx, tenant: str, agent: str) -> str | None:
 
 async def kin_entries(store: Store, tenant: str, agent: str) -> int:
     """Return how many living entries the memories of an agent and its sub-agents have."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         f"SELECT coalesce(sum(entries), 0) FROM memory_stores WHERE tenant = ? AND {KIN}",
         (tenant, *kin_of(agent)),
     )
-    return rows[0][0]

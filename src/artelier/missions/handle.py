@@ -294,7 +294,7 @@ def _check_mission(desk: TenantScope, settings: dict[str, Any]) -> dict[str, Any
     )
     desk.services.model(given["model"])
     job = _job_of(desk, given)
-    return {name: value for name, value in job.settings().items() if name != "auto_launch"}
+    return {name: value for name, value in job.to_stored().items() if name != "auto_launch"}
 
 
 async def _start_mission(

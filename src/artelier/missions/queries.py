@@ -18,6 +18,7 @@ from artelier.kernel.run.lifecycle import unread_notes
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
+from artelier.log.queries import fetch_all, fetch_column, fetch_first, fetch_value
 from artelier.missions.reports import AddedTask, JudgedOutput, TaskDetail, TaskIteration, TaskPage, TaskReport
 from artelier.missions.status import GOAL_REASONS, TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
@@ -363,18 +364,18 @@ class TaskStanding(NamedTuple):
 
 async def is_cancelled(desk: TenantScope, task: str) -> bool:
     """Return True if somebody has cancelled a task before its run began."""
-    rows = await desk.services.store.query(
-        "SELECT 1 FROM tasks WHERE tenant = ? AND task = ? AND ended = 'cancelled'", (desk.id, task)
+    return bool(
+        await desk.services.store.query(
+            "SELECT 1 FROM tasks WHERE tenant = ? AND task = ? AND ended = 'cancelled'", (desk.id, task)
+        )
     )
-    return bool(rows)
 
 
 async def max_iterations_now(desk: TenantScope, task: str) -> int | None:
     """Return how many iterations the definition of a task allows; None for one that nobody has made."""
-    rows = await desk.services.store.query(
-        "SELECT max_iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)
+    return await fetch_value(
+        desk.services.store, "SELECT max_iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)
     )
-    return rows[0][0] if rows else None
 
 
 async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
@@ -429,10 +430,11 @@ async def dependencies_in(desk: TenantScope, mission: str) -> dict[str, list[str
 
 async def needed_by(desk: TenantScope, task: str) -> list[str]:
     """The tasks that a task depends on."""
-    rows = await desk.services.store.query(
-        "SELECT before FROM task_dependencies WHERE tenant = ? AND task = ? ORDER BY before", (desk.id, task)
+    return await fetch_column(
+        desk.services.store,
+        "SELECT before FROM task_dependencies WHERE tenant = ? AND task = ? ORDER BY before",
+        (desk.id, task),
     )
-    return [before for (before,) in rows]
 
 
 GOAL_STATUS = """CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
@@ -472,8 +474,7 @@ class NextTask(NamedTuple):
 
 async def next_task(desk: TenantScope, agent: str) -> NextTask | None:
     """Return the task that an agent works on, else the oldest one that waits for it."""
-    rows = await desk.services.store.query(_NEXT, (desk.id, agent))
-    return NextTask(*rows[0]) if rows else None
+    return await fetch_first(desk.services.store, NextTask, _NEXT, (desk.id, agent))
 
 
 _OPEN = (
@@ -537,21 +538,24 @@ async def mission_row(desk: TenantScope, mission: str) -> MissionRow:
 async def planned_of(desk: TenantScope, names: Sequence[str]) -> set[str]:
     """Return those of these names that are missions with a plan."""
     marks = ", ".join("?" * len(names))
-    rows = await desk.services.store.query(
-        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})", (desk.id, *names)
+    return set(
+        await fetch_column(
+            desk.services.store,
+            f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})",
+            (desk.id, *names),
+        )
     )
-    return {mission for (mission,) in rows}
 
 
 async def launched_at(desk: TenantScope, mission: str) -> int | None:
     """Return the event of its stream in which a mission was launched; None if it was not."""
-    rows = await desk.services.store.query(
+    return await fetch_value(
+        desk.services.store,
         "SELECT e.seq FROM missions m JOIN run_status r ON r.tenant = m.tenant AND r.run = m.mission"
         " JOIN event_log e ON e.stream_id = r.stream_id AND e.kind = 'mission.launched'"
         " WHERE m.tenant = ? AND m.mission = ? AND m.launched_us IS NOT NULL ORDER BY e.seq LIMIT 1",
         (desk.id, mission),
     )
-    return rows[0][0] if rows else None
 
 
 class MissionAtWork(NamedTuple):
@@ -598,7 +602,9 @@ async def goals(
         where, values = f"{where} AND g.stream_id {'<' if newest_first else '>'} ?", [desk.id, after]
     if status is not None:
         where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
-    rows = await desk.services.store.query(
+    return await fetch_all(
+        desk.services.store,
+        GoalRow,
         f"SELECT g.stream_id, g.run, g.goal, {GOAL_STATUS}, {_GOAL_REASON},"
         " g.model, l.launched_us, g.started_us, g.ended_us,"
         " (SELECT count(*) FROM task_status t WHERE t.tenant = g.tenant AND t.mission = g.run"
@@ -609,7 +615,6 @@ async def goals(
         f" WHERE {where} ORDER BY g.stream_id {'DESC' if newest_first else 'ASC'} LIMIT ?",
         (*values, limit),
     )
-    return [GoalRow(*row) for row in rows]
 
 
 class GoalStanding(NamedTuple):

@@ -90,7 +90,8 @@ class PiiSearch:
         self, named: _Names, text: str, window: TextWindow, last: list[ValuePlace], *, rules: int
     ) -> tuple[list[ValuePlace], float]:
         """Return the last place before a window with those that belong to it, and the time that they took."""
-        question, patterns = Question(self._pool), _kinds(named)
+        question = Question(self._pool)
+        patterns = frozenset(kind for kind, expression in named if expression is not None)
 
         def ask() -> tuple[list[ValuePlace], float]:
             part = text[window.low : window.high]
@@ -133,10 +134,6 @@ def _names(detectors: Sequence[Detector]) -> _Names | None:
         else:
             return None
     return named
-
-
-def _kinds(named: _Names) -> frozenset[str]:
-    return frozenset(kind for kind, expression in named if expression is not None)
 
 
 def _places_of_window(

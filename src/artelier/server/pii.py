@@ -20,7 +20,6 @@ from artelier.app import TenantKernel
 from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
 from artelier.server.live_hub import EventStream
-from artelier.server.read_request import ReadRequest
 from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.security.identity import Identity
@@ -31,6 +30,22 @@ AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "runs_m
 
 JSON = "application/json"
 DATA = b"data: "
+
+
+class ReadRequest(Request):
+    """A request with this body. What is large becomes JSON beside the event loop."""
+
+    _json: Any
+
+    def __init__(self, request: Request, body: bytes) -> None:
+        super().__init__(request.scope, request.receive)
+        self._body = body
+
+    async def json(self) -> Any:
+        """Return the body as JSON. Errors: those of `json.loads`."""
+        if not hasattr(self, "_json"):
+            self._json = await read_beside_loop(len(self._body), json.loads, self._body)
+        return self._json
 
 
 def escape_placeholders(desk: TenantKernel, value: object) -> Any:

@@ -1,12 +1,6 @@
 """The tokens of texts, the token limits of models, and the prices of tokens."""
 
-from artelier.tokens.estimate import (
-    Calibration,
-    TextMeter,
-    estimate_tokens,
-    tokens_of_counts,
-    upper_bound_tokens,
-)
+from artelier.tokens.estimate import TextMeter, estimate_tokens, tokens_of_counts, upper_bound_tokens
 from artelier.tokens.model_info import (
     ModelPrices,
     PartialWindow,
@@ -19,7 +13,6 @@ from artelier.tokens.model_info import (
 )
 
 __all__ = [
-    "Calibration",
     "ModelPrices",
     "PartialWindow",
     "TextMeter",

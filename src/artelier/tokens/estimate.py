@@ -9,7 +9,6 @@ publishes is None, never a guess: under a limit such a call is refused. The esti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from math import ceil
 from typing import Literal
@@ -25,10 +24,6 @@ prompt that Anthropic adds is the largest constant known: 264-530 tokens dependi
 choice (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview); the rest is margin for
 the instructions that ask for structured output where a model has no native support.
 """
-
-_MODELS_MAX = 1024
-_HALF_LIFE = 32
-_RATIO_MIN, _RATIO_MAX = 0.02, 8.0
 
 
 def estimate_tokens(text: str | bytes) -> int:
@@ -85,38 +80,6 @@ def upper_bound_tokens(size_bytes: int, *, framing_tokens: int = FRAMING_TOKENS)
     longer than any chat template. `framing_tokens` covers what a provider adds of its own.
     """
     return max(0, size_bytes) + max(0, framing_tokens)
-
-
-class Calibration:
-    """Learns from exact usage how many tokens a character is, per model.
-
-    Old observations fade (half-life: 32 calls), so a switch from English to code is followed. Counts that
-    cannot be true (none, negative, beyond 8 tokens per character) are ignored. Keeps the 1,024 models seen
-    last.
-
-    Cost: O(1) per call, no I/O. The same observations in the same order give the same estimates.
-    """
-
-    def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, float]] = {}
-
-    def observe(self, model: str, chars: int, tokens: int) -> None:
-        """Take in one call: `chars` characters of prompt were billed as `tokens`."""
-        if chars <= 0 or not _RATIO_MIN <= tokens / chars <= _RATIO_MAX:
-            return
-        fade = 0.5 ** (1 / _HALF_LIFE)
-        old_chars, old_tokens = self._sums.pop(model, (0.0, 0.0))
-        if len(self._sums) >= _MODELS_MAX:
-            del self._sums[next(iter(self._sums))]
-        self._sums[model] = (old_chars * fade + chars, old_tokens * fade + tokens)
-
-    def estimate(self, model: str, chars: int) -> int:
-        """Tokens of `chars` characters for `model`: learned, or four characters per token."""
-        if chars <= 0:
-            return 0
-        seen_chars, seen_tokens = self._sums.get(model, (4.0, 1.0))
-        # The small term keeps rounding errors of the sums from adding a token.
-        return math.ceil(chars * seen_tokens / seen_chars - 1e-6)
 
 
 # --------------------------------------------------------------------------- cut

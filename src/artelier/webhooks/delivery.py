@@ -155,19 +155,27 @@ async def _begin(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentRe
     return await _drive(desk, run_id, job, on_wait)
 
 
-def payload_of(event: Event) -> dict[str, Any]:
-    """Return what is sent of an event: `{type, timestamp, data}`, as the specification has it."""
+class Payload(msgspec.Struct, frozen=True):
+    """The body of a delivery, as the specification has it."""
+
+    type: str
+    timestamp: str
+    data: dict[str, Any]
+
+
+def payload_of(event: Event) -> Payload:
+    """Return what is sent of an event."""
     told = event.plain()
     kind, _, name = event.stream.local.partition(":")
     data: dict[str, Any] = {"tenant": event.stream.tenant, "position": event.position, "seq": event.seq}
     data["run_id" if kind == "run" else "stream"] = name if kind == "run" else event.stream.local
     data |= {field: told[field] for field in FIELDS if isinstance(told.get(field), str | int)}
-    return {"type": event.kind, "timestamp": _time(event.at_us), "data": data}
+    return Payload(event.kind, _time(event.at_us), data)
 
 
-def _ping(hook: OutgoingWebhook, desk: TenantScope) -> dict[str, Any]:
+def _ping(hook: OutgoingWebhook, desk: TenantScope) -> Payload:
     data = {"tenant": desk.id, "webhook": hook.name, "events": list(hook.events)}
-    return {"type": PING, "timestamp": _time(desk.services.clock.now_us()), "data": data}
+    return Payload(PING, _time(desk.services.clock.now_us()), data)
 
 
 def _time(at_us: int) -> str:

@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-from artelier.operations.lore import (
-    LoreActivation,
-    Lorebook,
-    LorebookEntry,
-    activate,
-    by_place,
-    read_form,
-    with_names,
-)
+from artelier.operations.lore import LoreActivation, Lorebook, LorebookEntry, activate, read_form, with_names
 from artelier.operations.lore.entry_rules import PATTERN_SIZE_MAX, LoreScene, pattern_of
 from artelier.patterns import size_of
 
@@ -347,23 +339,6 @@ def test_names_are_put_into_keys_and_contents_once() -> None:
     assert ids(activate(named, ["A.B/{{char}} said 12"], turn=1)) == ["b"]
     assert ids(activate(named, ["AxB/{{char}} said 12"], turn=1)) == []
     assert with_names(lore, user="A.B/{{char}}", char="Zoë") is named
-
-
-def test_texts_are_grouped_by_their_place() -> None:
-    lore = book(
-        entry("a", "x", order=2),
-        entry("b", "x", order=1),
-        entry("c", "x", place="after", depth=7),
-        entry("d", "x", place="depth", depth=0, role="user"),
-        entry("e", "x", place="depth", depth=1),
-    )
-
-    assert by_place(activate(lore, ["x"], turn=1).entries) == {
-        ("before", 0, "system"): "<b>\n\n<a>",
-        ("after", 0, "system"): "<c>",
-        ("depth", 0, "user"): "<d>",
-        ("depth", 1, "system"): "<e>",
-    }
 
 
 def test_patterns_that_do_not_end_are_stopped_and_not_tried_again() -> None:

@@ -13,6 +13,7 @@ from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import runs_by_id, totals
 from artelier.kernel.run.services import Services
 from artelier.log import Store, Tx
+from artelier.log.queries import fetch_first
 
 
 class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,8 +121,7 @@ def has_fired_in(tx: Tx, tenant: str, run_id: str) -> bool:
 
 async def firing_to_start(store: Store, tenant: str, run_id: str) -> FiringToStart | None:
     """Return the firing that waits for a run to be started."""
-    rows = await store.query(_TO_START, (tenant, run_id))
-    return FiringToStart(*rows[0]) if rows else None
+    return await fetch_first(store, FiringToStart, _TO_START, (tenant, run_id))
 
 
 async def check_startable(store: Store, tenant: str, run_id: str) -> None:

@@ -376,7 +376,7 @@ def firing_event(schedule: Schedule, around: Around, due: Due, *, asked: bool = 
             due_us=due.due_us, behind=runs[-1], next_due_us=due.next_us, missed=due.missed, asked=asked
         )
     if schedule.overlap == "cancel_running":
-        if not _all_begun(around.open):
+        if not all(begun for _, begun in around.open):
             return _skip_event(due, "overlap", runs[-1])  # there is nothing yet to cancel
         cancels = tuple(runs)
     return ev.ScheduleFired(
@@ -388,10 +388,6 @@ def firing_event(schedule: Schedule, around: Around, due: Due, *, asked: bool = 
         cancels=cancels,
         asked=asked,
     )
-
-
-def _all_begun(open_: Sequence[tuple[str, bool]]) -> bool:
-    return all(begun for _, begun in open_)
 
 
 def _skip_event(due: Due, reason: str, run: str = "") -> ev.ScheduleSkipped:

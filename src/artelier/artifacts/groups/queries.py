@@ -13,6 +13,7 @@ from artelier.artifacts.queries import COLUMNS, Standing, standing_from
 from artelier.errors import Conflict, LimitReached
 from artelier.ids import MAIN_SPACE
 from artelier.log import Store, Stream, Tx
+from artelier.log.queries import fetch_all, fetch_column, fetch_value
 
 GROUP_KIND = "membrane"
 """The kind of artifact that has members."""
@@ -51,8 +52,7 @@ _GROUPS = (
 
 async def group_ids(store: Store, tenant: str, principal: str) -> tuple[str, ...]:
     """Ids of the groups that a principal is in now, sorted. Cost: one indexed query."""
-    rows = await store.query(_GROUPS, (tenant, MAIN_SPACE, principal, GROUPS_MAX))
-    return tuple(row[0] for row in rows)
+    return tuple(await fetch_column(store, _GROUPS, (tenant, MAIN_SPACE, principal, GROUPS_MAX)))
 
 
 async def groups_of(store: Store, tenant: str, principal: str) -> frozenset[str]:
@@ -160,32 +160,35 @@ async def members_of(
     store: Store, tenant: str, space: str, group: str, *, after: str, limit: int
 ) -> list[MemberRow]:
     """Return the members of a group behind a name, in the order of their names."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        MemberRow,
         "SELECT principal, joined_us FROM artifact_members"
         " WHERE tenant = ? AND space = ? AND group_id = ? AND principal > ?"
         " ORDER BY principal LIMIT ?",
         (tenant, space, group, after, limit),
     )
-    return [MemberRow(*row) for row in rows]
 
 
 async def has_member(store: Store, tenant: str, space: str, group: str, principal: str) -> bool:
     """Return True if a principal is in a group."""
-    rows = await store.query(
-        "SELECT 1 FROM artifact_members WHERE tenant = ? AND space = ? AND group_id = ? AND principal = ?",
-        (tenant, space, group, principal),
+    return bool(
+        await store.query(
+            "SELECT 1 FROM artifact_members"
+            " WHERE tenant = ? AND space = ? AND group_id = ? AND principal = ?",
+            (tenant, space, group, principal),
+        )
     )
-    return bool(rows)
 
 
 async def count_shared(store: Store, tenant: str, space: str, group: str) -> int:
     """Return how many artifacts the newest policies share with a group, itself left out."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT COUNT(*) FROM artifact_shared"
         " WHERE tenant = ? AND space = ? AND group_id = ? AND id <> group_id",
         (tenant, space, group),
     )
-    return rows[0][0]
 
 
 # The SQL form of static policies only narrows the candidates; the gate decides each of them, and asks

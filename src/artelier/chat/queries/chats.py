@@ -11,7 +11,7 @@ from artelier.errors import Erased, NotFound
 from artelier.kernel.queries.runs import begun_runs, runs_by_id
 from artelier.kernel.run.services import Services
 from artelier.log import BlobRef, DataKey, Store, Tx, blob_name, decode_stored, stored_blob
-from artelier.log.queries import stream_events
+from artelier.log.queries import fetch_all, fetch_column, stream_events
 from artelier.operations.events import ReplyPart, TurnAsked
 
 PAGE_MAX = 1_000
@@ -89,12 +89,12 @@ async def opened_chats(
     store: Store, tenant: str, *, after: str, before: str, upto_us: int, limit: int
 ) -> list[str]:
     """Return the chats between two ids, both exclusive, that were opened by a time; the first by id."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT chat FROM chats WHERE tenant = ? AND chat > ? AND chat < ? AND opened_us <= ?"
         " ORDER BY chat LIMIT ?",
         (tenant, after, before, upto_us, limit),
     )
-    return [chat for (chat,) in rows]
 
 
 class ChatReport(TypedDict):
@@ -186,8 +186,9 @@ async def title_text(store: Store, tenant: str, title: str) -> str:
 
 async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
     """Return the branches in the order in which they were made."""
-    rows = await store.query(f"SELECT {BRANCH} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,))
-    return [BranchState(*row) for row in rows]
+    return await fetch_all(
+        store, BranchState, f"SELECT {BRANCH} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text,
 from artelier.chat.rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
+from artelier.log.queries import fetch_column
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
 
@@ -215,7 +216,8 @@ async def runs_unshown(store: Store, chat: int) -> list[str]:
 
     Cost: O(nodes of the chat).
     """
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "WITH RECURSIVE up(node, parent, turn) AS (SELECT n.node, n.parent, n.turn FROM chat_branches b"
         " JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head WHERE b.chat = ?"
         " UNION SELECT n.node, n.parent, n.turn FROM up JOIN chat_nodes n ON n.chat = ?"
@@ -224,7 +226,6 @@ async def runs_unshown(store: Store, chat: int) -> list[str]:
         " AND turn NOT IN (SELECT turn FROM up) ORDER BY run",
         (chat, chat, chat),
     )
-    return [run for (run,) in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,22 +277,21 @@ async def standing_versions(store: Store, chat: int, doomed: Doomed) -> Standing
 
 async def profiles_used(store: Store, chat: int) -> list[str]:
     """Return the profiles that the turns of a chat worked with, as `id@version`."""
-    rows = await store.query(
-        "SELECT DISTINCT profile FROM chat_nodes WHERE chat = ? AND profile <> ''", (chat,)
+    return await fetch_column(
+        store, "SELECT DISTINCT profile FROM chat_nodes WHERE chat = ? AND profile <> ''", (chat,)
     )
-    return [profile for (profile,) in rows]
 
 
 async def runs_above(store: Store, chat: int, node: int, *, nodes_max: int) -> list[str]:
     """Return the runs that made a node and those above it, the nearest first; `nodes_max` nodes in all."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "WITH RECURSIVE up(node, parent, run, depth) AS (SELECT node, parent, run, 1"
         " FROM chat_nodes WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parent, n.run,"
         " up.depth + 1 FROM up JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent"
         " WHERE up.depth < ?) SELECT run FROM up ORDER BY depth",
         (chat, node, chat, nodes_max),
     )
-    return [run for (run,) in rows]
 
 
 async def path(

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.errors import CorruptStore
+from artelier.log import StoredRecord
 
 LOOP = "chat"
 """How runs name the loop that drives them."""
@@ -44,8 +44,10 @@ class SpeakerRule(StrEnum):
     """The model of the chat chooses, in a call of its own; if it names nobody, as `list`."""
 
 
-class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnJob(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
     """One turn: where it stands in the chat, what was said, with which profile and model."""
+
+    MEANING = "settings of a turn"
 
     chat: str
     branch: str
@@ -104,15 +106,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started` and `turn.asked`."""
-        return msgspec.to_builtins(self)
-
-    @classmethod
-    def from_stored(cls, settings: object) -> TurnJob:
-        """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
-        try:
-            return msgspec.convert(settings, cls)
-        except msgspec.ValidationError as error:
-            raise CorruptStore(f"the settings of a turn cannot be read: {error}") from None
+        return self.to_stored()
 
 
 class FailedTurn(msgspec.Struct, frozen=True, kw_only=True):

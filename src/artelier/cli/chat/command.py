@@ -178,8 +178,7 @@ async def list_chats(call: CliCall) -> int:
             for one in page["items"]:
                 items.append({**one, "turn": await newest_turn(desk.services.store, desk.id, one["chat_id"])})
     items.sort(key=lambda one: (-one["changed_us"], one["chat_id"]))
-    if call.as_json:
-        call.screen.json({"items": items, "next": after})
+    if call.print_json({"items": items, "next": after}):
         return exit_codes.COMPLETED
     rows = [
         (

@@ -51,10 +51,7 @@ async def erase(
             if not yes and not found.again:
                 _confirm(call, found, subject)
             found = await desk.erase(subject=subject, by=call.person)
-    if call.as_json:
-        import msgspec
-
-        call.screen.json({**msgspec.to_builtins(found), "not_reached": ["exports", "backups", "reports"]})
+    if call.print_json(found, not_reached=["exports", "backups", "reports"]):
         return
     _show(call, found)
 

@@ -52,10 +52,7 @@ def copy(
             progress=_slow_down(note),
         )
     took_s = time.monotonic() - begun
-    if call.as_json:
-        import msgspec
-
-        call.screen.json({**msgspec.to_builtins(copied), "took_s": round(took_s, 3)})
+    if call.print_json(copied, took_s=round(took_s, 3)):
         return
     _show(call, copied, label_of(source), label_of(target), took_s)
 

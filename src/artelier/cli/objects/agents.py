@@ -38,8 +38,7 @@ async def list_agents(
     """
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).agents(after=after, limit=limit)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     from artelier.money import format_usd
 
@@ -65,8 +64,7 @@ async def show(call: CliCall, agent: AgentId) -> None:
     """Show an agent: prompts, model, memory, skills."""
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).show_agent(agent)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     from artelier.money import format_usd
 
@@ -170,10 +168,8 @@ async def import_(
 
 
 def _print_transfer(call: CliCall, done: Carried, where: str, head: str) -> None:
-    import msgspec
 
-    if call.as_json:
-        call.screen.json({**msgspec.to_builtins(done), "head": head})
+    if call.print_json(done, head=head):
         return
     entries = f"{done.entries:,} {'entry' if done.entries == 1 else 'entries'}"
     call.screen.line(

@@ -53,12 +53,6 @@ def _when(written_us: int, world: str | None, *, minute: bool = True) -> str:
     return display.minute(written_us) if minute else display.moment(written_us)
 
 
-def _plain(value: object) -> Any:
-    import msgspec
-
-    return msgspec.to_builtins(value)
-
-
 @command(app, name="list", example="artelier artifacts list --kind document")
 async def list_artifacts(
     call: CliCall,
@@ -80,8 +74,7 @@ async def list_artifacts(
         artifacts = await _of(call, kernel, principal, world)
         found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit)
     following = found[-1].id if len(found) == limit else None
-    if call.as_json:
-        call.screen.json({"items": _plain(found), "next": following})
+    if call.print_json({"items": found, "next": following}):
         return
     rows = [
         (
@@ -120,8 +113,7 @@ async def show(
         content = artifact.content
         if not isinstance(content, bytes):
             content = await kernel.for_tenant(call.tenant).restored(content)
-    if call.as_json:
-        call.screen.json({**_plain(artifact), "content": _plain(content)})
+    if call.print_json(artifact, content=content):
         return
     came = artifact.provenance
     note = call.screen.note
@@ -180,8 +172,7 @@ async def adopt(
         except AccessDenied as error:
             error.hint = error.hint or "Write it in its owner's name with --as PRINCIPAL."
             raise
-    if call.as_json:
-        call.screen.json({"id": made.id, "version": made.version, "from": ref})
+    if call.print_json({"id": made.id, "version": made.version, "from": ref}):
         return
     call.screen.line(f"{made.id}@{made.version} is what {ref} says")
 
@@ -198,8 +189,7 @@ async def history(
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, principal, world)).history(artifact, after=after)
     following = found[-1].version if len(found) == 1000 else None
-    if call.as_json:
-        call.screen.json({"items": _plain(found), "next": following})
+    if call.print_json({"items": found, "next": following}):
         return
     rows = [
         (
@@ -232,7 +222,7 @@ async def diff(
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, principal, world)).diff(artifact, first, second)
     if call.as_json:
-        call.screen.json(_plain(found))
+        call.screen.json(found)
     elif found.text:
         call.screen.text(found.text)
     else:
@@ -244,8 +234,7 @@ async def lineage(call: CliCall, artifact: ArtifactId, principal: As = None, wor
     """Show what an artifact came from, and what came from it."""
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, principal, world)).lineage(artifact)
-    if call.as_json:
-        call.screen.json(_plain(found))
+    if call.print_json(found):
         return
     for name, refs in (("from", found.sources), ("to", found.derived)):
         for ref in refs:

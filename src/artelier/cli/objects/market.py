@@ -34,8 +34,7 @@ async def list_(call: CliCall, name: Name, closed: Closed = False, limit: Limit 
         world = world_of(call, kernel, name)
         found = await offers(world, closed=closed, limit=check_limit(limit) + 1)
     more = len(found) > limit
-    if call.as_json:
-        call.screen.json({"items": found[:limit], "next": limit if more else None})
+    if call.print_json({"items": found[:limit], "next": limit if more else None}):
         return
     _table(call, found[:limit])
     if more:
@@ -48,15 +47,13 @@ async def show(call: CliCall, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
 
     Prices are those of the last 200 ticks.
     """
-    import msgspec
 
     from artelier.world.figures.metrics import market
 
     async with call.kernel() as kernel:
         with call.screen.working(f"reading {name}"):
             found = await market(world_of(call, kernel, name), limit=check_limit(limit))
-    if call.as_json:
-        call.screen.json(msgspec.to_builtins(found))
+    if call.print_json(found):
         return
     call.screen.facts(
         [("world", found.world), ("tick", f"{found.tick:,}"), ("prices since", f"tick {found.from_tick:,}")]

@@ -67,12 +67,6 @@ def _key() -> str:
     return f"cli:{fresh_secret(9).hex()}"
 
 
-def _plain(value: object) -> object:
-    import msgspec
-
-    return msgspec.to_builtins(value)
-
-
 async def _scrubbing_tenant(call: CliCall, kernel: Kernel) -> TenantKernel | None:
     """Return where personal data is replaced in these memories; None for a file that knows of no tenant,
     too.
@@ -128,8 +122,7 @@ async def list_memories(
         entries = await memory.entries.entries(limit=limit, after=after)
         entries = await _restore_texts(call, kernel, entries)
     following = entries[-1].id if len(entries) == limit else None
-    if call.as_json:
-        call.screen.json({"items": _plain(entries), "next": following})
+    if call.print_json({"items": entries, "next": following}):
         return
     rows = [
         (
@@ -175,8 +168,7 @@ async def show(
         with _hinting(f"`{listing}` shows the ids."):
             found = await memory.entries.entry(entry, with_embedding=embedding)
         (found,) = await _restore_texts(call, kernel, [found])
-    if call.as_json:
-        call.screen.json(_plain(found))
+    if call.print_json(found):
         return
     note = call.screen.note
     note(f"{found.id}  {found.trust}, importance {found.importance:g}", "bold")
@@ -204,8 +196,7 @@ async def search(
         with paid_by_person(kernel.for_tenant(call.tenant)):
             found = await memory.search(await _scrub_query(call, kernel, query), limit)
         found = await _restore_texts(call, kernel, found)
-    if call.as_json:
-        call.screen.json({"items": _plain(found), "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [(hit.where, hit.id, f"{hit.score:.3f}", display.line(hit.text, chars_max=80)) for hit in found]
     call.screen.table(("where", "id", ">score", "text"), rows, empty="nothing was found")
@@ -216,8 +207,7 @@ async def blocks(call: CliCall, agent: Agent) -> None:
     """Print the blocks of an agent's core memory."""
     async with call.kernel() as kernel:
         found = await _restore_texts(call, kernel, await (await _of(call, kernel, agent)).blocks())
-    if call.as_json:
-        call.screen.json({"items": _plain(found), "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     for block in found:
         state = block.missing or f"{len(block.text)} of {block.limit_chars} characters"
@@ -240,8 +230,7 @@ async def history(
         found = await (await _of(call, kernel, agent)).changes(limit, before=before)
         found = await _restore_texts(call, kernel, found, text="summary")
     following = found[-1].id if len(found) == limit else None
-    if call.as_json:
-        call.screen.json({"items": _plain(found), "next": following})
+    if call.print_json({"items": found, "next": following}):
         return
     rows = [
         (
@@ -275,9 +264,7 @@ async def undo(
         changes = call.command_line("memory", "history", "--agent", agent)
         with _hinting(f"`{changes}` lists the changes."):
             done = await memory.undo(change, key=_key(), by=call.person)
-    if call.as_json:
-        call.screen.json(_plain(done))
-    else:
+    if not call.print_json(done):
         call.screen.line(f"change {done.id}: {done.summary}")
 
 
@@ -328,7 +315,7 @@ async def consolidate(
                 by=call.person,
             )
     if call.as_json:
-        call.screen.json(_plain(done))
+        call.screen.json(done)
     elif done.skipped:
         call.screen.note(f"skipped: {done.skipped}", "yellow")
     else:
@@ -402,7 +389,5 @@ def install_model(
 
     with call.screen.working(f"installing the model of {name}"):
         directory = install(name)
-    if call.as_json:
-        call.screen.json({"model": name, "directory": str(directory)})
-    else:
+    if not call.print_json({"model": name, "directory": str(directory)}):
         call.screen.line(f"{name} is installed in {directory}")

@@ -85,8 +85,7 @@ async def list_profiles(
         async with call.kernel() as kernel:
             desk = kernel.for_tenant(call.tenant)
             following = await _add_stored(call, desk, items, broken, after=after)
-    if call.as_json:
-        call.screen.json({"items": items, "next": following, "invalid": [*broken]})
+    if call.print_json({"items": items, "next": following, "invalid": [*broken]}):
         return
     rows = [(one.profile_id, one.source, one.operations, one.name) for one in items]
     call.screen.table(("profile", "from", ">operations", "name"), rows, empty="no profiles")
@@ -127,8 +126,7 @@ async def show(call: CliCall, name: Name) -> None:
 
     content, source = await _content(call, name)
     profile = parse_profile(content)
-    if call.as_json:
-        call.screen.json({"from": source, "profile": profile.data()})
+    if call.print_json({"from": source, "profile": profile.data()}):
         return
     call.screen.facts(
         [
@@ -225,9 +223,7 @@ async def import_(
         return _print_mistakes(call, error.errors, file)
     async with call.kernel(create=True) as kernel:
         ref = await profile.save(kernel.for_tenant(call.tenant), by=call.person)
-    if call.as_json:
-        call.screen.json({"ref": ref, "profile_id": profile.profile_id})
-    else:
+    if not call.print_json({"ref": ref, "profile_id": profile.profile_id}):
         call.screen.line(ref)
     return exit_codes.COMPLETED
 
@@ -252,9 +248,7 @@ async def export(
         Path(file).write_text(display.json_text(profile.data()) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidRequest("this file cannot be written", got=f"{file}: {error.strerror}") from None
-    if call.as_json:
-        call.screen.json({"file": file, "from": source, "profile_id": profile.profile_id})
-    else:
+    if not call.print_json({"file": file, "from": source, "profile_id": profile.profile_id}):
         call.screen.line(f"{file}: {profile.profile_id}, {source}")
 
 

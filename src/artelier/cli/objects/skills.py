@@ -51,8 +51,7 @@ async def list_skills(
         found = await _of(call, kernel).list()
         listed_us = await _of(call, kernel).listed_us()
     found = [one for one in found if status in (None, one["status"])]
-    if call.as_json:
-        call.screen.json({"items": found, "next": None, "listed_us": listed_us})
+    if call.print_json({"items": found, "next": None, "listed_us": listed_us}):
         return
     rows = [
         (
@@ -88,8 +87,7 @@ async def show(
         return
     async with call.kernel() as kernel:
         found = await _of(call, kernel).show(name)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     _facts(call, found)
     for number, reason in enumerate(found["reasons"]):
@@ -102,8 +100,7 @@ async def show(
 async def _show_file(call: CliCall, name: str, path: str) -> None:
     async with call.kernel() as kernel:
         text = await _of(call, kernel).file(name, path)
-    if call.as_json:
-        call.screen.json({"skill": name, "path": path, "text": text})
+    if call.print_json({"skill": name, "path": path, "text": text}):
         return
     for line in text.split("\n"):
         call.screen.line(line)
@@ -118,8 +115,7 @@ async def diff(call: CliCall, name: Name) -> None:
     async with call.kernel() as kernel:
         skills = _of(call, kernel)
         found, files = await skills.diff(name), await skills.files_changed(name)
-    if call.as_json:
-        call.screen.json({"skill": name, "diff": found, "files": files})
+    if call.print_json({"skill": name, "diff": found, "files": files}):
         return
     _say_diff(call, found)
     for one in files:
@@ -160,9 +156,7 @@ async def refuse(call: CliCall, name: Name, note: Note = "", hash: Hash = None) 
 
 
 def _say(call: CliCall, found: SkillReport) -> None:
-    if call.as_json:
-        call.screen.json(found)
-    else:
+    if not call.print_json(found):
         _facts(call, found)
 
 

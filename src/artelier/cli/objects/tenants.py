@@ -27,8 +27,7 @@ async def list_tenants(call: CliCall) -> None:
     """List tenants with their money."""
     async with call.kernel() as kernel:
         found = await kernel.tenants.list()
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [
         (
@@ -161,8 +160,7 @@ def _patterns(given: list[str]) -> dict[str, str]:
 
 
 def _print(call: CliCall, tenant: TenantReport) -> None:
-    if call.as_json:
-        call.screen.json(tenant)
+    if call.print_json(tenant):
         return
     budget, quotas = tenant["budget_usd"], tenant["quotas"]
     call.screen.facts(

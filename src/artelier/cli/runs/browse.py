@@ -16,7 +16,7 @@ from artelier.errors import InvalidRequest
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.narration.run_events import Narration
-    from artelier.kernel.queries.reports import ListedRun, RateDelay, RunDetail, RunFamily
+    from artelier.kernel.queries.reports import RateDelay, RunDetail, RunFamily
     from artelier.log import Event
     from artelier.missions.queries import GoalStanding
     from artelier.missions.reports import MissionDetail
@@ -56,9 +56,10 @@ async def list_runs(
         page = await kernel.for_tenant(call.tenant).runs(status=status, after=after, limit=limit)
         left = await undriven(kernel, call.tenant, page["items"])
         goals = await goals_of(kernel, call.tenant, page["items"])
-    if call.as_json:
-        items = [_with_goal(run, goals.get(run["id"])) for run in page["items"]]
-        call.screen.json({"items": items, "next": page["next"]})
+    # Of a mission that has ended, with the status of its goal.
+    ended = {run: {"goal_status": goal.status} for run, goal in goals.items()}
+    items = [{**run, **ended.get(run["id"], {})} for run in page["items"]]
+    if call.print_json({"items": items, "next": page["next"]}):
         return
     rows = [
         (
@@ -82,11 +83,6 @@ async def list_runs(
         call.screen.note(f"more: --after {page['next']}")
 
 
-def _with_goal(run: ListedRun, goal: GoalStanding | None) -> dict[str, Any]:
-    """Return a run as `--json` shows it: of a mission that has ended, with the status of its goal."""
-    return {**run} if goal is None else {**run, "goal_status": goal.status}
-
-
 @command(app, name="show", example="artelier runs show q3-report")
 async def show(call: CliCall, run: RunId) -> None:
     """Show one run, its result, and what to do next."""
@@ -98,8 +94,7 @@ async def show(call: CliCall, run: RunId) -> None:
         driver = await driver_of(kernel, call.tenant, run)
         goal = await goal_of(kernel, shown)
         advice = [] if driver is not None else await next_steps(call, kernel, shown)
-    if call.as_json:
-        call.screen.json(shown if goal is None else {**shown, "goal_status": goal["status"]})
+    if call.print_json(shown if goal is None else {**shown, "goal_status": goal["status"]}):
         return
     _show_run(call, shown, driver, goal)
     for line in advice:
@@ -268,8 +263,7 @@ async def tree(call: CliCall, run: RunId) -> None:
         found = await kernel.for_tenant(call.tenant).tree(run)
         left = await undriven(kernel, call.tenant, flat(found))
         goals = await goals_of(kernel, call.tenant, flat(found))
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     _print_branch(call, found, left, goals, first="", rest="")
 
@@ -323,8 +317,7 @@ async def cost(call: CliCall, run: RunId) -> None:
 
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).cost(run)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     rows = [
         (
@@ -360,8 +353,7 @@ async def steps(call: CliCall, run: RunId) -> None:
     """
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).steps(run)
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [
         (step["key"], step["kind"], step["status"], step["requested_seq"], step["completed_seq"] or "")
@@ -421,8 +413,7 @@ async def compactions(
             policy = CompactionStrategy(**given) if given else None
             await runs.undo_compaction(run, policy=policy, by=call.person)
         found = await runs.compactions(run)
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [_row(receipt) for receipt in found]
     columns = ("step", "messages", "by", "why", ">tokens before", ">after", ">lost")

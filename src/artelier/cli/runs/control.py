@@ -79,8 +79,7 @@ def _report_suspended(call: CliCall, again: str, flow: RunSuspended) -> int:
 
 
 def _show(call: CliCall, done: CompensationResult) -> None:
-    if call.as_json:
-        call.screen.json({"run_id": done.run_id, "undone": done.undone, "not_undone": done.not_undone})
+    if call.print_json({"run_id": done.run_id, "undone": done.undone, "not_undone": done.not_undone}):
         return
     for step in done.undone:
         call.screen.line(f"undone {step}")
@@ -258,9 +257,7 @@ async def _only_capped(call: CliCall, kernel: Kernel, run: RunDetail, caps: Mapp
     for unit, cap in caps.items():
         await runs.limit(run_id, unit=unit, cap=cap, by=call.person)
     told = ", ".join(f"{unit}={cap}" for unit, cap in caps.items())
-    if call.as_json:
-        call.screen.json(await runs.show(run_id))
-    else:
+    if not call.print_json(await runs.show(run_id)):
         call.screen.line(f"{run_id} is capped at {told}")
         call.screen.note(f"it cannot be driven from here; go on: {way}")
     return True
@@ -514,8 +511,7 @@ async def _print_effect(call: CliCall, kernel: Kernel, run: str, done: str) -> N
     from artelier.cli.next_steps import driver_of, next_steps
 
     shown = await kernel.for_tenant(call.tenant).show(run)
-    if call.as_json:
-        call.screen.json(shown)
+    if call.print_json(shown):
         return
     status = shown["status"]
     call.screen.line(f"{run} is {status}" if done == status else f"{run} {done}; it is {status}")

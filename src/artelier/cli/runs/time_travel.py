@@ -69,8 +69,7 @@ async def fork(
         )
         shown = await runs.show(name)
         advice = await next_steps(call, kernel, shown)
-    if call.as_json:
-        call.screen.json(shown)
+    if call.print_json(shown):
         return
     is_early = at is None and (changes or (model is not None and origin["status"] == "completed"))
     what = "--with" if changes else "--model"
@@ -100,8 +99,7 @@ async def diff(
     """Show where two runs part."""
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).diff(first, second)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     events = found["shared"]["events"]
     call.screen.line(
@@ -175,8 +173,7 @@ async def replay(
             with call.screen.working(f"replaying {target}"):
                 found = await kernel.for_tenant(call.tenant).replay(target, drive)
     shown = msgspec.to_builtins(found)
-    if call.as_json:
-        call.screen.json(shown)
+    if call.print_json(shown):
         return
     result = display.result_text(found.result)
     if result is not None:
@@ -228,10 +225,8 @@ async def import_(
 
 
 def _print_transfer(call: CliCall, done: Transferred, where: str, head: str) -> None:
-    import msgspec
 
-    if call.as_json:
-        call.screen.json({**msgspec.to_builtins(done), "head": head})
+    if call.print_json(done, head=head):
         return
     call.screen.line(
         f"{where}{display.count(len(done.runs), 'run')}, {display.count(done.events, 'event')},"

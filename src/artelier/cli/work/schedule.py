@@ -114,8 +114,7 @@ async def list_schedules(
     async with call.kernel() as kernel:
         page = await _of(call, kernel).list(status=status, after=after, limit=limit)
         found = await kernel.for_tenant(call.tenant).restored(page)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     rows = [
         (
@@ -169,9 +168,7 @@ async def remove(call: CliCall, name: Name) -> None:
     """Remove a schedule. Its runs stay, and those that are at work go on."""
     async with call.kernel() as kernel:
         await _of(call, kernel).remove(name, by=call.person)
-    if call.as_json:
-        call.screen.json({"id": name, "removed": True})
-    else:
+    if not call.print_json({"id": name, "removed": True}):
         call.screen.line(f"{name} is removed")
 
 
@@ -180,8 +177,7 @@ async def fire(call: CliCall, name: Name) -> None:
     """Fire a schedule now, outside of its times. A worker starts the run."""
     async with call.kernel() as kernel:
         found = await _of(call, kernel).fire(name, by=call.person)
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     run_id = found["run_id"]
     if run_id is None:
@@ -192,8 +188,7 @@ async def fire(call: CliCall, name: Name) -> None:
 
 
 def _print_schedule(call: CliCall, found: ScheduleView) -> None:
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     following = display.moment(found["next_due_us"])
     call.screen.line(f"{found['id']} is {_standing(found)}{f', next {following}' * bool(following)}")
@@ -216,8 +211,7 @@ def _last(found: ScheduleView) -> str:
 
 
 def _print(call: CliCall, found: ScheduleDetail) -> None:
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     from artelier.money import format_usd
 

@@ -54,8 +54,7 @@ async def list_tasks(
         found = await kernel.for_tenant(call.tenant).tasks.list(
             mission=mission, agent=agent, status=status, after=after, limit=limit
         )
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     columns, rows = _table_of(found["items"])
     call.screen.table(columns, rows, empty="no tasks")
@@ -117,8 +116,7 @@ async def create(
             workspace=workspace and abspath(workspace),
             by=call.person,
         )
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     call.screen.line(found["id"])
     if not mission or not agent:
@@ -263,9 +261,7 @@ def _agent(task: TaskReport) -> str:
 
 
 def _print_task(call: CliCall, task: TaskReport) -> None:
-    if call.as_json:
-        call.screen.json(task)
-    else:
+    if not call.print_json(task):
         call.screen.line(f"{task['id']} is {_standing(task)}")
 
 
@@ -277,8 +273,7 @@ def _standing(task: TaskReport, *, named: bool = True) -> str:
 
 
 def _print(call: CliCall, task: TaskDetail) -> None:
-    if call.as_json:
-        call.screen.json(task)
+    if call.print_json(task):
         return
     from artelier.money import format_usd
 

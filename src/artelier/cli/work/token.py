@@ -34,8 +34,7 @@ def new(call: CliCall, name: Name = "program") -> None:
     from artelier.clock import SystemClock
 
     token = _tokens(call).add(name, now_us=SystemClock().now_us())
-    if call.as_json:
-        call.screen.json({"name": name, "token": token})
+    if call.print_json({"name": name, "token": token}):
         return
     call.screen.note(f"the token of {name}; it is shown once")
     call.screen.text(token)
@@ -47,8 +46,7 @@ def list_(call: CliCall) -> None:
     from artelier.cli.display import moment
 
     known = _tokens(call).list()
-    if call.as_json:
-        call.screen.json([{"name": one.name, "made_us": one.made_us} for one in known])
+    if call.print_json([{"name": one.name, "made_us": one.made_us} for one in known]):
         return
     rows = [(one.name, moment(one.made_us)) for one in known]
     call.screen.table(("name", "made"), rows, empty="no program has a token")

@@ -120,8 +120,7 @@ async def new(
         world = await found(kernel.for_tenant(call.tenant), name, spec, seed=seed, by=call.person)
         count = len(await world.agents())
         row = await world.row()
-    if call.as_json:
-        call.screen.json({"world": name, "seed": row.seed, "agents": count})
+    if call.print_json({"world": name, "seed": row.seed, "agents": count}):
         return
     call.screen.line(f"made world {name} with {display.count(count, 'agent')}, seed {row.seed}")
     call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', name, '--ticks', '10')}")
@@ -142,8 +141,7 @@ async def list_worlds(call: CliCall) -> None:
     async with call.kernel() as kernel:
         found = await worlds(kernel.for_tenant(call.tenant))
         unfinished = await interrupted_forks(kernel.for_tenant(call.tenant))
-    if call.as_json:
-        call.screen.json({"items": found, "next": None})
+    if call.print_json({"items": found, "next": None}):
         return
     rows = [
         (
@@ -182,7 +180,5 @@ async def join(
     async with call.kernel() as kernel:
         world = World.open(kernel.for_tenant(call.tenant), name)
         await world.join(*agents, scrip=scrip, by=call.person)
-    if call.as_json:
-        call.screen.json({"world": name, "joined": agents})
-    else:
+    if not call.print_json({"world": name, "joined": agents}):
         call.screen.line(f"{name}: {display.count(len(agents), 'agent')} joined")

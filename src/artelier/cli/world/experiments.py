@@ -111,9 +111,7 @@ async def describe(call: CliCall, name: Name) -> None:
 
     async with call.kernel() as kernel:
         text = await described(world_of(call, kernel, name))
-    if call.as_json:
-        call.screen.json({"world": name, "markdown": text})
-    else:
+    if not call.print_json({"world": name, "markdown": text}):
         call.screen.text(text)
 
 
@@ -169,15 +167,14 @@ def _tell(call: CliCall, sweeping: Sweeping, *, out: Path, runs: int, cap: int |
             got=f"{format_usd(sweeping.spent)} USD that are spent or held",
             hint=f"{out} has what is done; the same command with a higher --max-usd goes on.",
         )
-    if call.as_json:
-        call.screen.json(
-            {
-                "out": str(out),
-                "runs": runs,
-                "done_before": sweeping.done_before,
-                "model_cost_usd": format_usd(sweeping.spent),
-            }
-        )
+    if call.print_json(
+        {
+            "out": str(out),
+            "runs": runs,
+            "done_before": sweeping.done_before,
+            "model_cost_usd": format_usd(sweeping.spent),
+        }
+    ):
         return exit_codes.COMPLETED
     before = f", {sweeping.done_before} of them before" if sweeping.done_before else ""
     call.screen.line(f"{out}: {display.count(runs, 'run')}{before}")

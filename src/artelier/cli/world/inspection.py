@@ -39,19 +39,18 @@ async def show(call: CliCall, name: Name) -> None:
     told: dict[str, Any] = msgspec.to_builtins(config)
     usual: dict[str, Any] = msgspec.to_builtins(WorldConfig())
     settings = {key: value for key, value in told.items() if value != usual[key] and key != "seed"}
-    if call.as_json:
-        call.screen.json(
-            {
-                "id": row.id,
-                "tick": row.tick,
-                "seed": row.seed,
-                "parent": row.parent,
-                "forked_at": row.forked_at,
-                "paused": row.paused,
-                **msgspec.to_builtins(found),
-                "settings": told,
-            }
-        )
+    if call.print_json(
+        {
+            "id": row.id,
+            "tick": row.tick,
+            "seed": row.seed,
+            "parent": row.parent,
+            "forked_at": row.forked_at,
+            "paused": row.paused,
+            **msgspec.to_builtins(found),
+            "settings": told,
+        }
+    ):
         return
     call.screen.facts(
         [
@@ -78,8 +77,7 @@ async def agents_of(call: CliCall, name: Name, limit: Limit = 50) -> None:
 
     async with call.kernel() as kernel:
         found = await agents(world_of(call, kernel, name))
-    if call.as_json:
-        call.screen.json({"items": found[: check_limit(limit)], "next": None})
+    if call.print_json({"items": found[: check_limit(limit)], "next": None}):
         return
     rows = [
         (one.id, f"{one.balance:,}", f"{one.owns:,}", one.state or "", _last(one))
@@ -133,8 +131,7 @@ async def log_of(
             limit=check_limit(limit),
             last=last,
         )
-    if call.as_json:
-        call.screen.json(found)
+    if call.print_json(found):
         return
     show_events(call, found.items)
     if found.next is not None:

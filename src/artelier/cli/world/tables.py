@@ -27,15 +27,13 @@ async def metrics_(call: CliCall, name: Name, first: From = 1, last: To = None) 
     Money, trades, prices, actions, and what models cost. What happened between two ticks belongs to the one
     before. The JSON form has every balance, and prices, actions, rejections and use of models by tick.
     """
-    import msgspec
 
     from artelier.world.figures.metrics import metrics
 
     async with call.kernel() as kernel:
         with call.screen.working(f"reading {name}"):
             found = await metrics(world_of(call, kernel, name), from_tick=first, to_tick=last)
-    if call.as_json:
-        call.screen.json(msgspec.to_builtins(found))
+    if call.print_json(found):
         return
     columns = (
         ">tick",
@@ -188,10 +186,9 @@ async def collect_(
     failed: dict[str, Any] = {
         column: {"cells": one.cells, "why": one.why} for column, one in chosen.failed.items()
     }
-    if call.as_json:
-        call.screen.json(
-            {"world": name, "file": str(out), "rows": rows, "columns": list(chosen.names), "failed": failed}
-        )
+    if call.print_json(
+        {"world": name, "file": str(out), "rows": rows, "columns": list(chosen.names), "failed": failed}
+    ):
         return
     call.screen.line(f"{out}: {display.count(rows, 'row')} of {', '.join(chosen.names)}")
     for column, one in failed.items():

@@ -69,10 +69,9 @@ async def step(
         except RunSuspended as stopped:
             return _report_suspended(call, stopped, world, max_usd)
         found = await log(world, tick=passed.tick, limit=10_000)
-    if call.as_json:
-        call.screen.json(
-            {"tick": passed.tick, "acted": passed.acted, "rejected": passed.rejected, "events": found.items}
-        )
+    if call.print_json(
+        {"tick": passed.tick, "acted": passed.acted, "rejected": passed.rejected, "events": found.items}
+    ):
         return exit_codes.COMPLETED
     show_events(call, found.items)
     return exit_codes.COMPLETED
@@ -114,11 +113,9 @@ def _report_suspended(call: CliCall, stopped: RunSuspended, world: World, max_us
             hint=f"What was answered is kept. Go on with: {again}",
         )
     reason = f": {stopped.reason}" if stopped.reason else ""
-    if call.as_json:
-        call.screen.json(
-            {"world": None, "held": stopped.run_id, "status": stopped.status, "reason": stopped.reason}
-        )
-    else:
+    if not call.print_json(
+        {"world": None, "held": stopped.run_id, "status": stopped.status, "reason": stopped.reason}
+    ):
         call.screen.note(
             f"the tick waits for run {stopped.run_id}, which is {stopped.status}{reason};"
             f" go on with: {call.command_line('resume', stopped.run_id)}",
@@ -143,10 +140,9 @@ async def _pass(call: CliCall, world: World, ticks: int, policies: Path | None, 
             total, acted, rejected = total + 1, acted + passed.acted, rejected + passed.rejected
             tell(f"tick {passed.tick}")
     now = passed.tick if passed is not None else await world.tick_now()
-    if call.as_json:
-        call.screen.json(
-            {"world": world.id, "tick": now, "passed": total, "actions": acted, "rejected": rejected}
-        )
+    if call.print_json(
+        {"world": world.id, "tick": now, "passed": total, "actions": acted, "rejected": rejected}
+    ):
         return exit_codes.COMPLETED
     call.screen.line(
         f"{world.id} is at tick {now}: {display.count(total, 'tick')} passed,"
@@ -187,7 +183,5 @@ async def inject(
 
 
 def _say(call: CliCall, name: str, what: str) -> None:
-    if call.as_json:
-        call.screen.json({"world": name, what: True})
-    else:
+    if not call.print_json({"world": name, what: True}):
         call.screen.line(f"{name}: {what}")

@@ -40,8 +40,7 @@ async def hash_(
     async with call.kernel() as kernel:
         with call.screen.working(f"hashing {name}"):
             found = await hash_world(kernel.for_tenant(call.tenant), name, at=at)
-    if call.as_json:
-        call.screen.json(found._asdict())
+    if call.print_json(found._asdict()):
         return
     call.screen.line(found.sha256)
     call.screen.note(f"{name} up to tick {found.tick:,}: {display.count(found.events, 'event')}", "dim")
@@ -60,9 +59,7 @@ async def diff(
         tenant = kernel.for_tenant(call.tenant)
         with call.screen.working(f"comparing {first} and {second}"):
             found = await World.open(tenant, first).diff(World.open(tenant, second))
-    if call.as_json:
-        call.screen.json(found)
-    else:
+    if not call.print_json(found):
         show_parting(call, found)
 
 
@@ -103,16 +100,9 @@ async def fork(
                 at=at, new_id=new_id, with_=with_ or None, config=config or None, by=call.person
             )
         row = await made.row()
-    if call.as_json:
-        call.screen.json(
-            {
-                "world": made.id,
-                "parent": name,
-                "tick": row.tick,
-                "changed": list(with_),
-                "settings": list(config),
-            }
-        )
+    if call.print_json(
+        {"world": made.id, "parent": name, "tick": row.tick, "changed": list(with_), "settings": list(config)}
+    ):
         return
     call.screen.line(f"{made.id} branches off {name} after tick {row.tick}")
     call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', made.id, '--ticks', '10')}")
@@ -161,10 +151,8 @@ async def import_(
 
 
 def _print_transfer(call: CliCall, done: CarriedWorld, where: str, head: str) -> None:
-    import msgspec
 
-    if call.as_json:
-        call.screen.json({**msgspec.to_builtins(done), "head": head})
+    if call.print_json(done, head=head):
         return
     call.screen.line(
         f"{where}world {done.world}, tick {done.tick:,}: {display.count(done.events, 'event')},"

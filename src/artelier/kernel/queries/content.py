@@ -18,7 +18,7 @@ from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.services import Services
 from artelier.log import Store, Tx, decode_stored, stored_blob
 from artelier.log.contract import stored_name
-from artelier.log.queries import stream_events
+from artelier.log.queries import fetch_all, fetch_first, fetch_value, stream_events
 from artelier.ports.media import Medium, medium_of
 from artelier.ports.model import Part
 
@@ -190,7 +190,9 @@ async def messages_between(
 
     Only those that were recorded up to the event `upto`.
     """
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        MessageRow,
         "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
         " AND n BETWEEN ? AND ? AND seq <= ? AND form <> 'b'"
         " UNION ALL SELECT n, form, ref, call FROM (SELECT n, form, ref, call FROM messages"
@@ -198,19 +200,19 @@ async def messages_between(
         " WHERE form = 'b'",
         (*(stream_id, conversation, start, end, upto), *(stream_id, conversation, upto)),
     )
-    return [MessageRow(*row) for row in rows]
 
 
 async def conversation_rows(
     store: Store, stream_id: int | None, conversation: str, *, start: int, limit: int
 ) -> list[MessageRow]:
     """Return the messages of a run's conversation from a number on; none for a run that is not stored yet."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        MessageRow,
         "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ? AND n >= ?"
         " ORDER BY n LIMIT ?",
         (stream_id, conversation, start, limit),
     )
-    return [MessageRow(*row) for row in rows]
 
 
 class BaseRow(NamedTuple):
@@ -224,7 +226,9 @@ class BaseRow(NamedTuple):
 
 async def bases_of(store: Store, tenant: str, stream_id: int, *, upto: int) -> list[BaseRow]:
     """Return what the conversations of a run go on from, up to a position of the log."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        BaseRow,
         "SELECT m.ref, m.n, e.position FROM messages m"
         " JOIN event_log o ON o.stream_id = m.run AND o.seq = m.seq"
         " LEFT JOIN runs r ON r.tenant = ? AND r.run = m.ref"
@@ -233,7 +237,6 @@ async def bases_of(store: Store, tenant: str, stream_id: int, *, upto: int) -> l
         " WHERE m.run = ? AND m.form = 'b' AND o.position <= ?",
         (tenant, stream_id, upto),
     )
-    return [BaseRow(*row) for row in rows]
 
 
 class SnapshotRow(NamedTuple):
@@ -245,11 +248,12 @@ class SnapshotRow(NamedTuple):
 
 async def newest_snapshot(store: Store, stream_id: int, *, upto: int) -> SnapshotRow | None:
     """Return the newest snapshot of a run up to an event."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        SnapshotRow,
         "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ? ORDER BY cycle DESC LIMIT 1",
         (stream_id, upto),
     )
-    return SnapshotRow(*rows[0]) if rows else None
 
 
 _NEWEST = (
@@ -271,12 +275,12 @@ def newest_message_in(tx: Tx, tenant: str, run_id: str, conversation: str) -> in
 
 async def count_messages(store: Store, tenant: str, run_id: str, conversation: str, *, upto: int) -> int:
     """Return how many messages of a run's conversation are recorded with a number up to `upto`."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT count(*) FROM messages m JOIN runs r ON r.id = m.run"
         " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ? AND m.n <= ?",
         (tenant, run_id, conversation, upto),
     )
-    return rows[0][0]
 
 
 async def conversation_names(store: Store, stream_id: int, *, limit: int) -> list[str]:
@@ -298,9 +302,10 @@ async def messages_after(
     store: Store, stream_id: int, conversation: str, *, after: int, upto: int, limit: int
 ) -> list[MessageRow]:
     """Return the messages of a conversation with `after < n <= upto`, as far as the run itself has them."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        MessageRow,
         "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
         " AND n > ? AND n <= ? AND form <> 'b' ORDER BY n LIMIT ?",
         (stream_id, conversation, after, upto, limit),
     )
-    return [MessageRow(*row) for row in rows]

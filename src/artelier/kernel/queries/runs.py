@@ -16,6 +16,7 @@ import msgspec
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel.run.status import RunStatus, quote_statuses
 from artelier.log import BlobRef, LeaseEnd, Store, Stream, Tx
+from artelier.log.queries import fetch_all, fetch_column, fetch_first, fetch_value
 
 PUBLISHED = (
     """CREATE TEMP VIEW IF NOT EXISTS run_status AS
@@ -83,8 +84,7 @@ SELECT_RUN = f"SELECT {', '.join(RunRow.__struct_fields__)} FROM runs"
 
 async def find_run(store: Store, tenant: str, run_id: str) -> RunRow | None:
     """Return a run; None if there is none, also for another tenant's run."""
-    rows = await store.query(f"{SELECT_RUN} WHERE tenant = ? AND run = ?", (tenant, run_id))
-    return RunRow(*rows[0]) if rows else None
+    return await fetch_first(store, RunRow, f"{SELECT_RUN} WHERE tenant = ? AND run = ?", (tenant, run_id))
 
 
 async def run_row(store: Store, tenant: str, run_id: str) -> RunRow:
@@ -106,13 +106,15 @@ async def runs_by_id(store: Store, tenant: str, run_ids: Sequence[str]) -> dict[
 
 async def begun_runs(store: Store, tenant: str, run_ids: Sequence[str]) -> set[str]:
     """Return those of these runs that have begun, here or in the store that they came from."""
-    rows = await store.query(
-        "SELECT o.value FROM json_each(?) o"
-        " WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant = ? AND r.run = o.value)"
-        " OR EXISTS (SELECT 1 FROM imports i WHERE i.tenant = ? AND i.run = o.value)",
-        (json.dumps(list(run_ids)), tenant, tenant),
+    return set(
+        await fetch_column(
+            store,
+            "SELECT o.value FROM json_each(?) o"
+            " WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant = ? AND r.run = o.value)"
+            " OR EXISTS (SELECT 1 FROM imports i WHERE i.tenant = ? AND i.run = o.value)",
+            (json.dumps(list(run_ids)), tenant, tenant),
+        )
     )
-    return {run for (run,) in rows}
 
 
 async def runs_started(
@@ -131,17 +133,15 @@ async def runs_started(
         if value is not None:
             where, parameters = f"{where} AND {name} = ?", [*parameters, value]
     end = "" if limit is None else f" LIMIT {limit:d}"
-    rows = await store.query(f"{SELECT_RUN} WHERE {where} ORDER BY id{end}", parameters)
-    return [RunRow(*row) for row in rows]
+    return await fetch_all(store, RunRow, f"{SELECT_RUN} WHERE {where} ORDER BY id{end}", parameters)
 
 
 async def children_of(store: Store, tenant: str, run_id: str, *, open_only: bool = False) -> list[RunRow]:
     """Return the children of a run by start; with `open_only`, those that have not ended."""
     more = f" AND status NOT IN {ENDED}" if open_only else ""
-    rows = await store.query(
-        f"{SELECT_RUN} WHERE tenant = ? AND parent = ?{more} ORDER BY id", (tenant, run_id)
+    return await fetch_all(
+        store, RunRow, f"{SELECT_RUN} WHERE tenant = ? AND parent = ?{more} ORDER BY id", (tenant, run_id)
     )
-    return [RunRow(*row) for row in rows]
 
 
 async def check_nothing_below(store: Store, tenant: str, run_id: str) -> None:
@@ -158,27 +158,27 @@ async def check_nothing_below(store: Store, tenant: str, run_id: str) -> None:
 
 async def run_ids_like(store: Store, tenant: str, prefix: str, *, limit: int) -> list[str]:
     """Return ids of runs that begin with a prefix, the newest first."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT run FROM runs WHERE tenant = ? AND substr(run, 1, ?) = ? ORDER BY id DESC LIMIT ?",
         (tenant, len(prefix), prefix, limit),
     )
-    return [run for (run,) in rows]
 
 
 async def ids_between(store: Store, tenant: str, low: str, high: str) -> list[str]:
     """Return the runs with an id between two texts, by id."""
-    rows = await store.query(
-        "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? ORDER BY run", (tenant, low, high)
+    return await fetch_column(
+        store,
+        "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? ORDER BY run",
+        (tenant, low, high),
     )
-    return [run for (run,) in rows]
 
 
 async def count_between(store: Store, tenant: str, low: str, high: str) -> int:
     """Return how many runs have an id between two texts."""
-    rows = await store.query(
-        "SELECT count(*) FROM runs WHERE tenant = ? AND run > ? AND run < ?", (tenant, low, high)
+    return await fetch_value(
+        store, "SELECT count(*) FROM runs WHERE tenant = ? AND run > ? AND run < ?", (tenant, low, high)
     )
-    return rows[0][0]
 
 
 def open_between(tx: Tx, tenant: str, low: str, high: str, *, like: str = "%") -> str | None:
@@ -193,13 +193,13 @@ def open_between(tx: Tx, tenant: str, low: str, high: str, *, like: str = "%") -
 
 async def drift_forks(store: Store, tenant: str, low: str, high: str) -> list[str]:
     """Return the runs with an id between two texts that were forked because their code differed."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT r.run FROM runs r JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
         " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
         " AND CAST(json_extract(e.data, '$.drift') AS TEXT) IN ('1', 'true')",
         (tenant, low, high),
     )
-    return [run for (run,) in rows]
 
 
 # Trees
@@ -258,15 +258,16 @@ async def asked_below(store: Store, tenant: str, run_id: str) -> list[tuple[str,
 
 async def root_of(store: Store, tenant: str, run_id: str) -> str:
     """Return the run at the top of a run's tree; itself if it is nobody's child."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "WITH RECURSIVE above(run, parent, depth) AS ("
         " SELECT run, parent, 0 FROM runs WHERE tenant = ? AND run = ?"
         " UNION ALL SELECT r.run, r.parent, a.depth + 1 FROM above a"
         f" JOIN runs r ON r.tenant = ? AND r.run = a.parent WHERE a.depth < {DEPTH_MAX})"
         " SELECT run FROM above ORDER BY depth DESC LIMIT 1",
         (tenant, run_id, tenant),
+        default=run_id,
     )
-    return rows[0][0] if rows else run_id
 
 
 _USED_BELOW = (
@@ -298,23 +299,23 @@ def used_below_now(tx: Tx, tenant: str, run_id: str) -> dict[str, int]:
 
 async def family_upto(store: Store, tenant: str, run_id: str, position: int) -> list[str]:
     """Return a run and its descendants that began up to a position."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
         " JOIN family f ON r.parent = f.run JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
         " WHERE r.tenant = ? AND e.position <= ?) SELECT run FROM family",
         (run_id, tenant, position),
     )
-    return [run for (run,) in rows]
 
 
 async def family_in_loop(store: Store, tenant: str, run_id: str, loop: str, *, limit: int) -> list[str]:
     """Return a run and those of its descendants that are reached through runs of a built-in loop alone."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM family f JOIN runs r"
         " ON r.tenant = ? AND r.parent = f.run AND r.loop = ?) SELECT run FROM family LIMIT ?",
         (run_id, tenant, loop, limit),
     )
-    return [run for (run,) in rows]
 
 
 class TreeRun(NamedTuple):
@@ -328,14 +329,15 @@ class TreeRun(NamedTuple):
 
 async def tree_below(store: Store, tenant: str, stream_id: int) -> list[TreeRun]:
     """Return a run and all runs below it, by generation and start."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        TreeRun,
         "WITH RECURSIVE tree(id, run, step, depth) AS (SELECT id, run, NULL, 0 FROM runs WHERE id = ?"
         " UNION ALL SELECT r.id, r.run, coalesce(t.step, r.parent_step, ''), t.depth + 1 FROM tree t"
         " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
         " SELECT id, run, step FROM tree ORDER BY depth, id",
         (stream_id, tenant),
     )
-    return [TreeRun(*row) for row in rows]
 
 
 def is_below(tx: Tx, tenant: str, stream_id: int, run_id: str) -> bool:
@@ -398,11 +400,12 @@ class Control(NamedTuple):
 
 async def controls_after(store: Store, position: int, *, limit: int) -> list[Control]:
     """Return the runs that commands were recorded for, after a position."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        Control,
         "SELECT position, tenant, run FROM controls WHERE position > ? ORDER BY position LIMIT ?",
         (position, limit),
     )
-    return [Control(*row) for row in rows]
 
 
 async def is_imported(store: Store, tenant: str, run_id: str) -> bool:
@@ -447,21 +450,21 @@ async def open_roots(
 async def paused_runs(store: Store, tenant: str, *, within: str | None = None, limit: int) -> list[str]:
     """Return the runs that are paused, parents before their children. `within`: see `open_roots`."""
     more, values = _within(within)
-    rows = await store.query(
+    return await fetch_column(
+        store,
         f"SELECT r.run FROM runs r WHERE r.tenant = ? AND r.status = 'paused'{more} ORDER BY r.id LIMIT ?",
         (tenant, *values, limit),
     )
-    return [run for (run,) in rows]
 
 
 async def open_runs_of(store: Store, tenant: str, agent: str, *, limit: int) -> list[str]:
     """Return the open runs of an agent that no other open run of its own drives, oldest first."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         f"SELECT r.run FROM runs r WHERE r.tenant = ? AND r.agent = ? AND r.status NOT IN {ENDED}"
         f" AND {_is_upper(' AND p.agent = r.agent')} ORDER BY r.id LIMIT ?",
         (tenant, agent, limit),
     )
-    return [run for (run,) in rows]
 
 
 class AgentRuns(NamedTuple):
@@ -531,13 +534,13 @@ async def runs_between(
     store: Store, tenant: str, low: str, high: str, *, loop: str, upto: int, limit: int
 ) -> list[str]:
     """Return the runs of a loop with an id between two texts that had begun at a position, by id."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT r.run FROM runs r JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
         " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND r.loop = ? AND e.position <= ?"
         " ORDER BY r.run LIMIT ?",
         (tenant, low, high, loop, upto, limit),
     )
-    return [run for (run,) in rows]
 
 
 async def numbered_run(
@@ -545,12 +548,13 @@ async def numbered_run(
 ) -> RunRow | None:
     """Return the newest of the runs `<name>/000001` and on, or the oldest of those that have not ended."""
     which = f"status NOT IN {ENDED} ORDER BY run" if oldest_open else "1 ORDER BY run DESC"
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        RunRow,
         f"{SELECT_RUN} WHERE tenant = ? AND run > ? AND run < ? AND loop = ? AND run GLOB ?"
         f" AND {which} LIMIT 1",
         (tenant, f"{name}/", f"{name}0", loop, f"{name}/{'[0-9]' * 6}"),
     )
-    return RunRow(*rows[0]) if rows else None
 
 
 def is_over(tx: Tx, tenant: str, run_id: str) -> bool:

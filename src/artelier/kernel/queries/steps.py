@@ -9,7 +9,15 @@ from artelier.kernel.events import ToolCompleted, ToolRefused, ToolRequested
 from artelier.kernel.queries.runs import ENDED
 from artelier.kernel.tool_calls.tool_questions import QUESTION_KINDS, ToolQuestions
 from artelier.log import BlobRef, Store
-from artelier.log.queries import EventRow, events_at, stream_events
+from artelier.log.queries import (
+    EventRow,
+    events_at,
+    fetch_all,
+    fetch_column,
+    fetch_first,
+    fetch_value,
+    stream_events,
+)
 
 
 class StepRow(NamedTuple):
@@ -73,21 +81,23 @@ async def find_step(store: Store, stream_id: int, key: str, *, upto: int | None 
 
 async def step_of(store: Store, tenant: str, run_id: str, key: str) -> StepRow | None:
     """Return a step by the names of its run."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        StepRow,
         f"{_STEP} WHERE run = (SELECT id FROM runs WHERE tenant = ? AND run = ?) AND key = ?",
         (tenant, run_id, key),
     )
-    return StepRow(*rows[0]) if rows else None
 
 
 async def newest_step(store: Store, tenant: str, run_id: str) -> StepRow | None:
     """Return the step that a run is at, or has asked for last."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        StepRow,
         f"{_STEP} WHERE run = (SELECT id FROM runs WHERE tenant = ? AND run = ?)"
         " ORDER BY status NOT IN ('requested', 'open'), requested DESC LIMIT 1",
         (tenant, run_id),
     )
-    return StepRow(*rows[0]) if rows else None
 
 
 _EVENTS_OF_STEP = (
@@ -170,8 +180,9 @@ async def find_record(
 
 async def keys_like(store: Store, stream_id: int, pattern: str) -> list[str]:
     """Return the keys of a run's steps that match a pattern of LIKE."""
-    rows = await store.query("SELECT key FROM steps WHERE run = ? AND key LIKE ?", (stream_id, pattern))
-    return [key for (key,) in rows]
+    return await fetch_column(
+        store, "SELECT key FROM steps WHERE run = ? AND key LIKE ?", (stream_id, pattern)
+    )
 
 
 async def find_outcome(store: Store, stream_id: int, key: str, *, upto: int) -> EventRow | None:
@@ -196,34 +207,37 @@ def _record(row: Sequence[object]) -> StepRecord:
 
 async def has_undone_since_end(store: Store, stream_id: int) -> bool:
     """Return True if an undoing was asked for after the run failed last."""
-    rows = await store.query(
-        "SELECT 1 FROM steps WHERE run = ? AND kind = 'undo' AND requested >"
-        " (SELECT max(seq) FROM event_log WHERE stream_id = ? AND kind = 'run.failed') LIMIT 1",
-        (stream_id, stream_id),
+    return bool(
+        await store.query(
+            "SELECT 1 FROM steps WHERE run = ? AND kind = 'undo' AND requested >"
+            " (SELECT max(seq) FROM event_log WHERE stream_id = ? AND kind = 'run.failed') LIMIT 1",
+            (stream_id, stream_id),
+        )
     )
-    return bool(rows)
 
 
 async def manifest_of(store: Store, stream_id: int, key: str, *, upto: int) -> EventRow | None:
     """Return the manifest of a step's newest request: it stands just before it, or is part of it."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        EventRow,
         "SELECT e.seq, e.position, e.kind, e.version, e.at_us, e.actor, e.cause, e.data FROM steps s"
         " JOIN event_log e ON e.stream_id = s.run AND e.seq BETWEEN s.requested - 1 AND s.requested"
         " WHERE s.run = ? AND s.key = ? AND s.requested <= ? AND e.kind = 'context.assembled'",
         (stream_id, key, upto),
     )
-    return EventRow(*rows[0]) if rows else None
 
 
 async def entries_into(store: Store, stream_id: int, key: str) -> list[EventRow]:
     """Return the events since a step's request by which tools were entered, the newest first."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        EventRow,
         "SELECT e.seq, e.position, e.kind, e.version, e.at_us, e.actor, e.cause, e.data FROM event_log e"
         " JOIN steps s ON s.run = e.stream_id AND s.key = ? WHERE e.stream_id = ? AND e.seq >= s.requested"
         " AND e.kind IN ('tool.requested', 'tool.retried') ORDER BY e.seq DESC",
         (key, stream_id),
     )
-    return [EventRow(*row) for row in rows]
 
 
 async def completion_before(store: Store, stream_id: int, step: StepRow) -> EventRow | None:
@@ -245,12 +259,12 @@ async def newest_outcome(store: Store, stream_id: int) -> int:
 
 async def oldest_open_tool(store: Store, stream_id: int, seq: int) -> int | None:
     """Return the request of the oldest tool step that is under way at an event of a run."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT min(requested) FROM steps WHERE run = ? AND kind = 'tool' AND requested <= ?"
         " AND requested > 1 AND completed > ?",
         (stream_id, seq, seq),
     )
-    return rows[0][0]
 
 
 class CallBelow(NamedTuple):
@@ -307,22 +321,23 @@ async def open_approvals(store: Store, tenant: str, *, run_id: str | None = None
     )
     if run_id is not None:
         where, parameters = f"{where} AND r.run = ?", [tenant, run_id]
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        ApprovalRow,
         "SELECT r.run, a.key, a.question, a.expires_us FROM approvals a JOIN runs r ON r.id = a.run"
         f" WHERE {where} ORDER BY r.id, a.key",
         parameters,
     )
-    return [ApprovalRow(*row) for row in rows]
 
 
 async def asked_steps(store: Store, stream_id: int, *, now_us: int) -> list[str]:
     """Return the steps of a run whose question a person can still answer."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT key FROM approvals WHERE run = ? AND decision IS NULL"
         " AND (expires_us IS NULL OR expires_us > ?)",
         (stream_id, now_us),
     )
-    return [key for (key,) in rows]
 
 
 async def is_waiting(store: Store, stream_id: int | None, key: str) -> bool:
@@ -340,8 +355,9 @@ class SignalRow(NamedTuple):
 
 async def signals_of(store: Store, stream_id: int) -> list[SignalRow]:
     """Return the signals that a run has received and not taken, in their order."""
-    rows = await store.query("SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (stream_id,))
-    return [SignalRow(*row) for row in rows]
+    return await fetch_all(
+        store, SignalRow, "SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (stream_id,)
+    )
 
 
 async def newest_answer_us(store: Store, tenant: str, *, key_pattern: str, runs_max: int) -> int | None:
@@ -349,19 +365,20 @@ async def newest_answer_us(store: Store, tenant: str, *, key_pattern: str, runs_
 
     Shapes: `key_pattern` is a pattern of `GLOB`. Cost: the steps of `runs_max` runs.
     """
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT max(e.at_us) FROM (SELECT id FROM runs WHERE tenant = ? ORDER BY id DESC LIMIT ?) r"
         " JOIN steps s ON s.run = r.id AND s.key GLOB ?"
         " JOIN event_log e ON e.stream_id = s.run AND e.seq = s.completed",
         (tenant, runs_max, key_pattern),
     )
-    return rows[0][0]
 
 
 async def steps_before(store: Store, stream_id: int, kind: str, *, before: int, limit: int) -> list[StepRow]:
     """Return steps of a kind that a run asked for before an event, the newest first."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        StepRow,
         f"{_STEP} WHERE run = ? AND kind = ? AND requested < ? ORDER BY requested DESC LIMIT ?",
         (stream_id, kind, before, limit),
     )
-    return [StepRow(*row) for row in rows]

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from artelier.log import Store, Tx
-from artelier.log.queries import EventRow, events_at, newest_events, sql_marks, stored_keys, streams_begun
+from artelier.log.queries import (
+    EventRow,
+    events_at,
+    fetch_all,
+    fetch_column,
+    fetch_first,
+    fetch_value,
+    newest_events,
+    sql_marks,
+    stored_keys,
+    streams_begun,
+)
 
 # --------------------------------------------------------------------------- tenants
 # Reads of tenants: grants, rates, patterns, the keys of data subjects, erasures.
@@ -23,10 +34,12 @@ class TenantRow(NamedTuple):
 
 async def find_tenant(store: Store, tenant: str) -> TenantRow | None:
     """Return a tenant; None if there is none."""
-    rows = await store.query(
-        "SELECT grants, budget, allow_unknown_price FROM tenants WHERE tenant = ?", (tenant,)
+    return await fetch_first(
+        store,
+        TenantRow,
+        "SELECT grants, budget, allow_unknown_price FROM tenants WHERE tenant = ?",
+        (tenant,),
     )
-    return TenantRow(*rows[0]) if rows else None
 
 
 def has_budget(tx: Tx, tenant: str) -> bool:
@@ -36,8 +49,7 @@ def has_budget(tx: Tx, tenant: str) -> bool:
 
 async def tenant_ids(store: Store, *, limit: int = -1) -> list[str]:
     """Return the tenants of the store, sorted; with `limit`, that many of the first."""
-    rows = await store.query("SELECT tenant FROM tenants ORDER BY tenant LIMIT ?", (limit,))
-    return [tenant for (tenant,) in rows]
+    return await fetch_column(store, "SELECT tenant FROM tenants ORDER BY tenant LIMIT ?", (limit,))
 
 
 class RateRow(NamedTuple):
@@ -53,10 +65,12 @@ class RateRow(NamedTuple):
 
 async def rates_of(store: Store, tenant: str) -> list[RateRow]:
     """Return the rates of a tenant by name."""
-    rows = await store.query(
-        "SELECT name, requests, tokens FROM tenant_rates WHERE tenant = ? ORDER BY name", (tenant,)
+    return await fetch_all(
+        store,
+        RateRow,
+        "SELECT name, requests, tokens FROM tenant_rates WHERE tenant = ? ORDER BY name",
+        (tenant,),
     )
-    return [RateRow(*row) for row in rows]
 
 
 def patterns_of(store: Store, tenant: str) -> list[tuple[str, str]]:
@@ -81,8 +95,7 @@ _KEYED = (
 
 async def run_key(store: Store, tenant: str, run_id: str) -> int | None:
     """Return the row in `keys` of the subject's key that a run stores under; None if it has no subject."""
-    rows = await store.query(f"SELECT k.key_id {_KEYED} AND r.run = ?", (tenant, run_id))
-    return rows[0][0] if rows else None
+    return await fetch_value(store, f"SELECT k.key_id {_KEYED} AND r.run = ?", (tenant, run_id))
 
 
 def is_keyed(tx: Tx, tenant: str, run_id: str, keys: Sequence[int]) -> bool:
@@ -93,11 +106,11 @@ def is_keyed(tx: Tx, tenant: str, run_id: str, keys: Sequence[int]) -> bool:
 
 async def runs_keyed(store: Store, tenant: str, keys: Sequence[int], *, limit: int) -> list[str]:
     """Return the runs that store under one of these keys, by id."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         f"SELECT r.run {_KEYED} AND k.key_id IN ({sql_marks(keys)}) ORDER BY r.run LIMIT ?",
         (tenant, *keys, limit),
     )
-    return [run for (run,) in rows]
 
 
 async def imported_key(store: Store, tenant: str, run_ids: Sequence[str]) -> tuple[int | None] | None:
@@ -111,8 +124,7 @@ async def imported_key(store: Store, tenant: str, run_ids: Sequence[str]) -> tup
 
 async def own_key(store: Store, stream_id: int) -> int | None:
     """Return the key of a subject that a run was begun with."""
-    rows = await store.query("SELECT key_id FROM keyed WHERE run = ?", (stream_id,))
-    return rows[0][0] if rows else None
+    return await fetch_value(store, "SELECT key_id FROM keyed WHERE run = ?", (stream_id,))
 
 
 async def received_alone(store: Store, tenant: str, keys: Sequence[int]) -> list[str]:
@@ -120,14 +132,14 @@ async def received_alone(store: Store, tenant: str, keys: Sequence[int]) -> list
     if not keys:
         return []
     mine = f"SELECT k.run {_KEYED} AND k.key_id IN ({sql_marks(keys)})"
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT DISTINCT p.placeholder FROM received p JOIN runs r ON r.id = p.run"
         f" WHERE r.tenant = ? AND p.run IN ({mine}) AND NOT EXISTS (SELECT 1 FROM received o"
         f" JOIN runs q ON q.id = o.run WHERE o.placeholder = p.placeholder AND q.tenant = ?"
         f" AND o.run NOT IN ({mine}))",
         (tenant, tenant, *keys, tenant, tenant, *keys),
     )
-    return [placeholder for (placeholder,) in rows]
 
 
 _FAMILY = (
@@ -182,12 +194,13 @@ async def is_erased_since_begin(store: Store, tenant: str, stream_id: int) -> bo
 
 async def erasures_of(store: Store, tenant: str, *, whole: bool, what: str) -> list[EventRow]:
     """Return the events of the erasures of a whole tenant, or of a subject by its keyed hash."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        EventRow,
         "SELECT e.seq, e.position, e.kind, e.version, e.at_us, e.actor, e.cause, e.data FROM erasures g"
         " JOIN event_log e ON e.position = g.position WHERE g.tenant = ? AND g.whole = ? AND g.what = ?",
         (tenant, whole, what),
     )
-    return [EventRow(*row) for row in rows]
 
 
 # --------------------------------------------------------------------------- agents
@@ -210,8 +223,7 @@ def kin_of(agent: str) -> tuple[str, int, str]:
 
 async def driven_run(store: Store, tenant: str, agent: str, *, now_us: int) -> str | None:
     """Return a run of an agent that some process drives now."""
-    rows = await store.query(_DRIVEN, (tenant, agent, now_us))
-    return rows[0][0] if rows else None
+    return await fetch_value(store, _DRIVEN, (tenant, agent, now_us))
 
 
 def driven_run_in(tx: Tx, tenant: str, agent: str, *, now_us: int) -> str | None:
@@ -271,7 +283,9 @@ async def spoken_runs(
     Shapes: `subject` is a row of `keys`: then runs about other subjects are left out; None for all runs.
     """
     # Of an imported run, the key is a row in the store that it came from.
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        SpokenRun,
         f"SELECT {', '.join(SpokenRun._fields)} FROM runs r WHERE tenant = ? AND agent = ?"
         " AND (CAST(? AS INTEGER) IS NULL OR NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id"
         " AND (k.key_id <> ? OR EXISTS"
@@ -279,17 +293,16 @@ async def spoken_runs(
         " ORDER BY id DESC LIMIT ?",
         (tenant, agent, subject, subject, limit),
     )
-    return [SpokenRun(*row) for row in rows]
 
 
 async def origin_before(store: Store, stream_id: int) -> int | None:
     """Return the row of the run that a run was forked from; None for one that was not, or is older."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT o.id FROM runs r JOIN runs o ON o.tenant = r.tenant AND o.run = r.origin"
         " WHERE r.id = ? AND o.id < r.id",
         (stream_id,),
     )
-    return rows[0][0] if rows else None
 
 
 class AgentUsage(NamedTuple):
@@ -338,12 +351,13 @@ class LoopSettings(NamedTuple):
 
 async def newest_settings(store: Store, tenant: str, agent: str, loop: str) -> LoopSettings | None:
     """Return the settings and the tools of the newest run of an agent in a loop."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        LoopSettings,
         "SELECT settings, tools FROM runs WHERE tenant = ? AND agent = ? AND loop = ?"
         " AND settings IS NOT NULL ORDER BY id DESC LIMIT 1",
         (tenant, agent, loop),
     )
-    return LoopSettings(*rows[0]) if rows else None
 
 
 async def newest_outcome_like(store: Store, tenant: str, agent: str, pattern: str) -> EventRow | None:
@@ -368,8 +382,7 @@ _KIN_RUN = f"SELECT run FROM runs WHERE tenant = ? AND {KIN} LIMIT 1"
 
 async def kin_run(store: Store, tenant: str, agent: str) -> str | None:
     """Return a run of an agent or one of its sub-agents."""
-    rows = await store.query(_KIN_RUN, (tenant, *kin_of(agent)))
-    return rows[0][0] if rows else None
+    return await fetch_value(store, _KIN_RUN, (tenant, *kin_of(agent)))
 
 
 def kin_run_in(tx: Tx, tenant: str, agent: str) -> str | None:

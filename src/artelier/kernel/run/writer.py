@@ -80,21 +80,14 @@ class Actor:
         self.failure: BaseException | None = None
         """Why a batch that nobody waited for was refused; the run cannot go on."""
 
-    def note(
-        self,
-        data: EventData,
-        blobs: Sequence[Blob] = (),
-        *,
-        actor: str | None = None,
-        cause: str | None = None,
-    ) -> None:
+    def note(self, data: EventData, blobs: Sequence[Blob] = ()) -> None:
         """Record with the next batch. Errors: `InvalidRequest` for a name that holds personal data."""
         if (names := self._store.names) is not None:
             names.check(self.stream, (data,))
         if asks_or_ends(data):
             self.goes_on()
             self.count += 1
-        self._drafts.append(Draft(data, self._clock.now_us(), actor or self.name, cause))
+        self._drafts.append(Draft(data, self._clock.now_us(), self.name))
         self._tally(data)
         self._blobs.extend(blobs)
         if not self._scheduled:

@@ -124,7 +124,7 @@ async def _drive(
         loop=LOOP,
         model=job.model,
         goal=job.goal,
-        settings=job.settings(),
+        settings=job.to_stored(),
         attachments=tuple(shown),
         limits=limits,
         tools=kit(desk, job.workspace, job.host_tools, job.client_tools),

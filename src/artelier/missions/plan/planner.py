@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, OutputInvalid
+from artelier.errors import ArtelierError, InvalidRequest, OutputInvalid
 from artelier.kernel import Run
 from artelier.kernel.run.services import Services
+from artelier.log import StoredRecord
 from artelier.missions.definition import template
 from artelier.missions.task.evaluation import pattern_problem
 from artelier.ports.media import Medium, stored_media
@@ -37,8 +38,10 @@ ALWAYS_THERE = frozenset(("read_artifact", "delegate_task"))
 """Tools that the task loop brings itself."""
 
 
-class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MissionJob(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
     """One goal: stored with its run, so that any process can go on with it."""
+
+    MEANING = "settings of a mission"
 
     goal: str
     model: str
@@ -62,18 +65,6 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def media(self) -> tuple[Medium, ...]:
         """The media that came with the goal."""
         return stored_media(self.attachments)
-
-    def settings(self) -> dict[str, Any]:
-        """JSON data for `run.started`."""
-        return msgspec.to_builtins(self)
-
-    @classmethod
-    def from_stored(cls, settings: object) -> MissionJob:
-        """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
-        try:
-            return msgspec.convert(settings, cls)
-        except msgspec.ValidationError as error:
-            raise CorruptStore(f"the settings of a mission cannot be read: {error}") from None
 
 
 # A plain question

@@ -73,11 +73,6 @@ def by_tool(check: Check, value: object, *, is_error: bool) -> CheckResult:
     return _result(check, passed and not is_error, f"{check.tool} said {value!r}")
 
 
-def shown_to_tools(outputs: Sequence[Judged]) -> dict[str, Any]:
-    """The arguments of a tool that checks outputs."""
-    return {"outputs": [{"ref": one.ref, "type": one.media, "content": one.text} for one in outputs]}
-
-
 def _result(check: Check, passed: bool, found: str) -> CheckResult:
     return CheckResult(kind=check.kind, passed=passed, found=found[:QUOTE_CHARS_MAX])
 
@@ -282,7 +277,7 @@ async def evaluate(
         return EvaluationResult(passed=False, stored=stored, void=ruled.faults[0].rule)
     for number, check in enumerate(task.checks):
         if check.kind == "tool":
-            given = shown_to_tools(outputs)
+            given = {"outputs": [{"ref": one.ref, "type": one.media, "content": one.text} for one in outputs]}
             said = await run.step_tool(check.tool or "", given, key=f"{key}/check/{number}")
             checked = by_tool(check, said.value, is_error=said.is_error)
             stored = replace(stored, checks=(*stored.checks, checked))

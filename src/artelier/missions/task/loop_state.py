@@ -30,7 +30,7 @@ from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.failures import RecordedError, code_of, words
 from artelier.kernel.tenants.registry import TenantScope
-from artelier.log import Blob, BlobRef, decode_stored
+from artelier.log import Blob, BlobRef, StoredRecord, decode_stored
 from artelier.log.queries import events_between
 from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.missions import events as ev
@@ -85,8 +85,10 @@ def id_of(ref: str) -> str:
     return ref.partition("@")[0]
 
 
-class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskState(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the loop after an iteration."""
+
+    MEANING = "stored state of a task"
 
     iteration: int = 0
     """Iterations completed."""
@@ -123,22 +125,6 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sources there were then."""
     verdict: BlobRef | None = None
     void: str = ""
-
-    def to_stored(self) -> dict[str, Any]:
-        return msgspec.to_builtins(self)
-
-    @classmethod
-    def from_stored(cls, state: Mapping[str, Any] | None) -> TaskState:
-        """Errors: `CorruptStore` if the stored state is not one of this loop."""
-        if state is None:
-            return cls()
-        try:
-            return msgspec.convert(dict(state), cls)
-        except msgspec.ValidationError as error:
-            raise CorruptStore(f"the stored state of a task cannot be read: {error}") from None
-
-    def replace(self, **fields: Any) -> TaskState:
-        return msgspec.structs.replace(self, **fields)
 
     def of_made(self, source: ToolSourceResult, read: str) -> ToolSourceResult:
         """A source that is the reading of what a delegated task made: from the arguments of that."""

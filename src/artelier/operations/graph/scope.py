@@ -52,17 +52,15 @@ class Art:
 
     def names(self) -> dict[str, Any]:
         """Return what templates and code see."""
+        earlier = (one.value for one in reversed(self.history))
         return {
             "value": self.value,
             "version": self.version,
             "history": [
                 {"value": one.value, "version": one.version, "at_us": one.at_us} for one in self.history
             ],
-            "values": self.value if self.append else [*self._earlier(), self.value],
+            "values": self.value if self.append else [*earlier, self.value],
         }
-
-    def _earlier(self) -> list[object]:
-        return [one.value for one in reversed(self.history)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ def passages_in(content: object, *, ref: str) -> list[Passage]:
         Passage(text=piece, ref=ref)
         for text in _texts(content)
         for piece in pieces(text)
-        if _has_letters(piece)
+        if any(char.isalnum() for char in piece)
     ]
 
 
@@ -87,10 +87,6 @@ def _texts(content: object) -> Iterator[str]:
             yield f"{name}: {text_of(item)}"
     elif content is not None:
         yield text_of(content)
-
-
-def _has_letters(text: str) -> bool:
-    return any(char.isalnum() for char in text)
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -5,7 +5,6 @@ from artelier.operations.lore.activation import (
     DroppedEntry,
     LoreActivation,
     activate,
-    by_place,
     substitute_names,
     with_names,
 )
@@ -42,7 +41,6 @@ __all__ = [
     "LorebookEntry",
     "Persona",
     "activate",
-    "by_place",
     "read_card",
     "read_chat",
     "read_form",

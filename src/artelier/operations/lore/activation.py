@@ -28,7 +28,7 @@ from artelier.operations.lore.entry_rules import (
     needles,
 )
 from artelier.operations.lore.macros import MADE_CHARS_MAX
-from artelier.operations.lore.schemas import LOREBOOK_CHARS_MAX, Lorebook, LorebookEntry, Role
+from artelier.operations.lore.schemas import LOREBOOK_CHARS_MAX, Lorebook, LorebookEntry
 from artelier.tokens.estimate import estimate_tokens
 
 RECURSIONS_MAX = 8
@@ -494,21 +494,6 @@ def _newest(messages: Sequence[str], depth: int) -> list[str]:
         if left <= 0:
             break
     return found[::-1]
-
-
-def by_place(active: Sequence[Active]) -> dict[tuple[str, int, Role], str]:
-    """The texts to insert: contents of one place joined by a blank line, keyed by (place, depth, role).
-
-    Before and after the character depth is 0 and the role `system`. Order is kept.
-    """
-    texts: dict[tuple[str, int, Role], list[str]] = {}
-    for item in active:
-        entry = item.entry
-        at: tuple[str, int, Role] = (entry.place, 0, "system")
-        if entry.place == "depth":
-            at = (entry.place, entry.depth, entry.role)
-        texts.setdefault(at, []).append(entry.content)
-    return {at: "\n\n".join(parts) for at, parts in texts.items()}
 
 
 # ASCII, so that no other letter folds to one of these names; bounded spaces, so that the cost is linear.

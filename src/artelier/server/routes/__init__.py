@@ -39,8 +39,7 @@ from starlette.responses import Response
 
 from artelier.errors import InvalidRequest
 from artelier.server.deps import personal_desk_of
-from artelier.server.pii import AS_SENT, escape_request, restore_response
-from artelier.server.read_request import ReadRequest
+from artelier.server.pii import AS_SENT, ReadRequest, escape_request, restore_response
 from artelier.server.security.connection_limits import check_items
 from artelier.server.security.guard import LARGE, SAFE, items_max
 from artelier.server.wire.base import ErrorAnswer

@@ -13,7 +13,7 @@ from artelier.server.deps import Actor, Desk, Setup, file_response
 from artelier.server.routes import resource
 from artelier.server.routes.worlds import File, spec_of
 from artelier.server.sweeps import LIMITS, SweepFacts, Sweeps
-from artelier.server.wire import sweeps as wire
+from artelier.server.wire import worlds as wire
 from artelier.server.wire.base import After, Limit, Nothing
 from artelier.threads import run_in_content_thread
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from artelier.log import Applied, Store, Tx, View
+from artelier.log.queries import fetch_all, fetch_first
 from artelier.tools.skills.events import SkillApproved, SkillDefined, SkillParked, SkillPinned, SkillRefused
 
 skills_view = View(
@@ -126,18 +127,19 @@ class Pin(NamedTuple):
 
 async def pins_of(store: Store, tenant: str) -> list[Pin]:
     """Return the rows of a tenant, by source and name."""
-    rows = await store.query(
-        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? ORDER BY source, name", (tenant,)
+    return await fetch_all(
+        store, Pin, f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? ORDER BY source, name", (tenant,)
     )
-    return [Pin(*row) for row in rows]
 
 
 async def pin_of(store: Store, tenant: str, source: str, name: str) -> Pin | None:
     """Return the row of one skill; None if it was never seen."""
-    rows = await store.query(
-        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? AND source = ? AND name = ?", (tenant, source, name)
+    return await fetch_first(
+        store,
+        Pin,
+        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? AND source = ? AND name = ?",
+        (tenant, source, name),
     )
-    return Pin(*rows[0]) if rows else None
 
 
 def read_hash_and_status(tx: Tx, tenant: str, source: str, name: str) -> tuple[str, str] | None:

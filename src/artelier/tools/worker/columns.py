@@ -146,7 +146,7 @@ def _date_form(raw: RawTable, name: str) -> ColumnForm | None:
     column = quote_identifier(name)
     text = f"trim({column})"
     spelled = {
-        f"s{n}": f"regexp_full_match({text}, {literal(_timed(form))})" for n, (form, _) in enumerate(_DATES)
+        f"s{n}": f"regexp_full_match({text}, {literal(form + _CLOCK)})" for n, (form, _) in enumerate(_DATES)
     }
     turned = f"regexp_full_match({text}, {literal(_TURNED)})"
     first, second = (
@@ -176,10 +176,6 @@ def _date_form(raw: RawTable, name: str) -> ColumnForm | None:
         value = f"CAST(TRY_CAST({text} AS TIMESTAMPTZ) AS TIMESTAMP)"
         return _checked(raw, name, value, "TIMESTAMP", f"{name}: times in UTC")
     return _spelled_dates(raw, name, counts, [one for one in spelled if counts[one]], spelled, turned)
-
-
-def _timed(form: str) -> str:
-    return form + _CLOCK
 
 
 def _spelled_dates(

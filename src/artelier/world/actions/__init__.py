@@ -19,19 +19,10 @@ from artelier.world.actions.action import (
     Transfer,
     UnsubscribeArtifact,
     Write,
-    action_schema,
-    action_tools,
     actions_page,
     actions_prompt,
 )
-from artelier.world.actions.reply import (
-    NoObject,
-    Rejected,
-    action_from,
-    action_from_call,
-    one_object,
-    parse_action,
-)
+from artelier.world.actions.reply import NoObject, Rejected, action_from, one_object, parse_action
 
 __all__ = [
     "ACTIONS",
@@ -55,9 +46,6 @@ __all__ = [
     "UnsubscribeArtifact",
     "Write",
     "action_from",
-    "action_from_call",
-    "action_schema",
-    "action_tools",
     "actions_page",
     "actions_prompt",
     "one_object",

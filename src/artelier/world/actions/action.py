@@ -18,7 +18,6 @@ from artelier.artifacts.content import check_json
 from artelier.artifacts.ref import check_new_id
 from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.ids import check_artifact_id
-from artelier.ports.model import ToolSchema
 
 ACTION_BYTES_MAX = 256 * 1024
 """JSON of one action (guess: a long document; larger content is no single thought of a model)."""
@@ -355,22 +354,6 @@ def meaning(cls: type[Action]) -> str:
 def schema_of(name: str) -> dict[str, Any]:
     """JSON schema of one action, `action` included, without references."""
     return deepcopy(_schemas()[name])
-
-
-def action_schema(names: Collection[str] | None = None) -> dict[str, Any]:
-    """JSON schema of a model's reply: one of the actions."""
-    return {"oneOf": [schema_of(name) for name in choose_actions(names)]}
-
-
-def action_tools(names: Collection[str] | None = None) -> tuple[ToolSchema, ...]:
-    """Each action as a tool; `action_from_call` reads the calls."""
-    tools: list[ToolSchema] = []
-    for name, cls in choose_actions(names).items():
-        schema = schema_of(name)
-        del schema["properties"]["action"]
-        schema["required"] = [field for field in schema["required"] if field != "action"]
-        tools.append(ToolSchema(name=name, description=meaning(cls), parameters=schema))
-    return tuple(tools)
 
 
 def actions_prompt(names: Collection[str] | None = None) -> str:

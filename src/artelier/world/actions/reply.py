@@ -159,19 +159,6 @@ def action_from(value: object, *, allowed: Collection[str] | None = None) -> Act
     return _convert(given, allowed)
 
 
-def action_from_call(
-    name: str, arguments: object, *, allowed: Collection[str] | None = None
-) -> Action | Rejected:
-    """The action of a tool call of one of `action_tools`. Never raises."""
-    if not isinstance(arguments, Mapping):
-        return _reject(f"{name[:60]}: the arguments are no JSON object")
-    given = cast("Mapping[str, object]", arguments)
-    if "action" in given:
-        # Else the arguments of a harmless tool could name another action.
-        return _reject(f"{name[:60]}: unknown field `action`")
-    return action_from({"action": name, **given}, allowed=allowed)
-
-
 def _convert(given: Mapping[str, object], allowed: Collection[str] | None) -> Action | Rejected:
     name = given.get("action")
     known = ACTIONS if allowed is None else tuple(n for n in ACTIONS if n in allowed)

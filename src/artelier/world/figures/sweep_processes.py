@@ -78,11 +78,7 @@ class SweepRunFailed(ArtelierError):
             hint=wire.get("hint"),
         )
         self.exit_code = answer.code or 1
-        self._code = str(wire.get("code", self.code))
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return the error of the run with its code."""
-        return {**super().to_wire(), "code": self._code}
+        self.code = str(wire.get("code", self.code))
 
 
 # The process

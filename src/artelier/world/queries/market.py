@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.log import Store
+from artelier.log.queries import fetch_all, fetch_column, fetch_first, fetch_value
 
 OPEN_SALE = "status = 'open' AND sells = 'ownership'"
 
@@ -114,8 +115,9 @@ async def offer_rows(
 ) -> list[OfferRow]:
     """Return offers, newest first: open ones; or those that are not any more, or have sold something."""
     wanted = "(status != 'open' OR sold > 0)" if closed else "status = 'open'"
-    rows = await store.query(f"{_OFFER} AND {wanted} ORDER BY n DESC LIMIT ?", (tenant, space, limit))
-    return [OfferRow(*row) for row in rows]
+    return await fetch_all(
+        store, OfferRow, f"{_OFFER} AND {wanted} ORDER BY n DESC LIMIT ?", (tenant, space, limit)
+    )
 
 
 async def find_offer(store: Store, tenant: str, space: str, offer: str) -> OpenOffer | None:
@@ -154,26 +156,29 @@ def _open_offer(row: tuple[Any, ...]) -> OpenOffer:
 async def count_open_offers(store: Store, tenant: str, space: str, *, seller: str | None = None) -> int:
     """Return how many offers are open, of one seller or of all."""
     more = "" if seller is None else " AND seller = ?"
-    rows = await store.query(
+    return await fetch_value(
+        store,
         f"SELECT COUNT(*) FROM world_offers WHERE tenant = ? AND space = ? AND status = 'open'{more}",
         (tenant, space) if seller is None else (tenant, space, seller),
     )
-    return rows[0][0]
 
 
 async def count_sold(store: Store, tenant: str, space: str) -> int:
     """Return how often offers were accepted."""
-    rows = await store.query(
-        "SELECT COALESCE(SUM(sold), 0) FROM world_offers WHERE tenant = ? AND space = ?", (tenant, space)
+    return await fetch_value(
+        store,
+        "SELECT COALESCE(SUM(sold), 0) FROM world_offers WHERE tenant = ? AND space = ?",
+        (tenant, space),
     )
-    return rows[0][0]
 
 
 async def shown_offers(
     store: Store, tenant: str, space: str, *, of_one: int, to_all: int, to_one: int
 ) -> list[ShownOffer]:
     """Return open offers, newest first: at most so many of a seller, to all, and to one buyer."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        ShownOffer,
         "SELECT offer, artifact, kind, seller, price, sells, buyer_only, royalty_percent, preview, n"
         " FROM (SELECT *,"
         " ROW_NUMBER() OVER (PARTITION BY buyer_only ORDER BY n DESC) AS place FROM (SELECT *,"
@@ -183,38 +188,37 @@ async def shown_offers(
         " ORDER BY n DESC",
         (tenant, space, of_one, to_all, to_one),
     )
-    return [ShownOffer(*row) for row in rows]
 
 
 async def sale_seller(store: Store, tenant: str, space: str, artifact: str) -> str | None:
     """Return the seller of an artifact that is itself for sale; None if it is not."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         f"SELECT seller FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ? AND {OPEN_SALE}",
         (tenant, space, artifact),
     )
-    return rows[0][0] if rows else None
 
 
 async def sales_of(store: Store, tenant: str, space: str, artifact: str, seller: str) -> list[str]:
     """Return the open offers by which a seller sells an artifact itself."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT offer FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ?"
         f" AND {OPEN_SALE} AND seller = ?",
         (tenant, space, artifact, seller),
     )
-    return [offer for (offer,) in rows]
 
 
 async def bytes_for_sale(store: Store, tenant: str, space: str, seller: str, *, escrow: str) -> int:
     """Return the bytes of what the escrow holds for a seller."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT COALESCE(SUM(a.size_bytes), 0) FROM world_offers o"
         " JOIN artifact_heads a ON a.tenant = o.tenant AND a.space = o.space AND a.id = o.artifact"
         " WHERE o.tenant = ? AND o.space = ? AND o.seller = ?"
         " AND o.status = 'open' AND o.sells = 'ownership' AND a.owner = ? AND a.deleted = 0",
         (tenant, space, seller, escrow),
     )
-    return rows[0][0]
 
 
 # Licences and royalties
@@ -238,32 +242,36 @@ async def licences_of(
     store: Store, tenant: str, space: str, artifact: str, holder: str, *, tick: int, limit: int
 ) -> list[LicenceRow]:
     """Return the licences of a holder that hold in a tick, those that are not counted first."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        LicenceRow,
         "SELECT licence, uses_left FROM world_licences WHERE tenant = ? AND space = ?"
         " AND artifact = ? AND holder = ? AND (uses_left IS NULL OR uses_left > 0)"
         " AND (until_tick IS NULL OR until_tick >= ?) ORDER BY uses_left, licence LIMIT ?",
         (tenant, space, artifact, holder, tick, limit),
     )
-    return [LicenceRow(*row) for row in rows]
 
 
 async def royalty_of(store: Store, tenant: str, space: str, artifact: str) -> RoyaltyRow | None:
     """Return what a copy owes to its origin; None for what owes nothing."""
-    rows = await store.query(
+    return await fetch_first(
+        store,
+        RoyaltyRow,
         "SELECT origin, percent FROM world_royalties WHERE tenant = ? AND space = ? AND artifact = ?",
         (tenant, space, artifact),
     )
-    return RoyaltyRow(*rows[0]) if rows else None
 
 
 async def traded_ids(store: Store, tenant: str, space: str) -> set[str]:
     """Return the artifacts that licences were sold for, and the copies that owe a share."""
-    rows = await store.query(
-        "SELECT artifact FROM world_licences WHERE tenant = ? AND space = ?"
-        " UNION SELECT artifact FROM world_royalties WHERE tenant = ? AND space = ?",
-        (tenant, space) * 2,
+    return set(
+        await fetch_column(
+            store,
+            "SELECT artifact FROM world_licences WHERE tenant = ? AND space = ?"
+            " UNION SELECT artifact FROM world_royalties WHERE tenant = ? AND space = ?",
+            (tenant, space) * 2,
+        )
     )
-    return {id_ for (id_,) in rows}
 
 
 # The mint
@@ -288,45 +296,46 @@ class UseCount(NamedTuple):
 async def bids_of(store: Store, tenant: str, space: str, *, agent: str | None = None) -> list[BidRow]:
     """Return the bids of the round, of one agent or of all, in no order. Cost: O(bids)."""
     more = "" if agent is None else " AND agent = ?"
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        BidRow,
         f"SELECT agent, artifact, amount, n FROM world_bids WHERE tenant = ? AND space = ?{more}",
         (tenant, space) if agent is None else (tenant, space, agent),
     )
-    return [BidRow(*row) for row in rows]
 
 
 async def scored_at(store: Store, tenant: str, space: str, artifact: str) -> int:
     """Return the tick in which an artifact was last scored; 0 if it never was."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT COALESCE(MAX(tick), 0) FROM world_rounds WHERE tenant = ? AND space = ? AND artifact = ?",
         (tenant, space, artifact),
     )
-    return rows[0][0]
 
 
 async def users_between(
     store: Store, tenant: str, space: str, artifact: str, *, beside: tuple[str, str], since: int, until: int
 ) -> list[str]:
     """Return who used an artifact in the ticks `since <= tick < until`, `beside` left out."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT user FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?"
         " AND user <> ? AND user <> ? AND used >= ? AND used < ?",
         (tenant, space, artifact, *beside, since, until),
     )
-    return [user for (user,) in rows]
 
 
 async def count_agents_using(
     store: Store, tenant: str, space: str, artifact: str, *, beside: tuple[str, str]
 ) -> int:
     """Return how many agents, `beside` left out, have ever used an artifact."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT COUNT(*) FROM world_uses u JOIN world_agents g ON g.tenant = u.tenant"
         " AND g.space = u.space AND g.agent = u.user"
         " WHERE u.tenant = ? AND u.space = ? AND u.artifact = ? AND u.user <> ? AND u.user <> ?",
         (tenant, space, artifact, *beside),
     )
-    return rows[0][0]
 
 
 async def use_count(store: Store, tenant: str, space: str, artifact: str) -> UseCount:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.log import Store, Stream, Tx
-from artelier.log.queries import Look, sql_marks
+from artelier.log.queries import Look, fetch_all, fetch_column, fetch_first, fetch_value, sql_marks
 from artelier.world.agent import WorldAgentRow
 from artelier.world.events import Ancestor, WorldStatus, world_space
 
@@ -96,19 +96,21 @@ def look_up_tick(look: Look, tenant: str, world: str) -> int:
 
 async def count_forks(store: Store, tenant: str, world: str) -> int:
     """Return how many worlds are called like forks of a world, `<world>.fork-<n>`."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT count(*) FROM worlds WHERE tenant = ? AND id > ? AND id < ?",
         (tenant, f"{world}.fork-", f"{world}.fork-:"),
     )
-    return rows[0][0]
 
 
 async def unfinished_fork(store: Store, tenant: str, world: str) -> Ancestor | None:
     """Return the origin of a fork whose history is still being copied; None for others."""
-    rows = await store.query(
-        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? AND n = -1", (tenant, world)
+    return await fetch_first(
+        store,
+        Ancestor,
+        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? AND n = -1",
+        (tenant, world),
     )
-    return Ancestor(*rows[0]) if rows else None
 
 
 async def unfinished_forks(store: Store, tenant: str) -> list[tuple[str, Ancestor]]:
@@ -194,10 +196,11 @@ async def joined_agents(store: Store, tenant: str, space: str) -> list[JoinedAge
 
 async def has_joined(store: Store, tenant: str, space: str, agent: str) -> bool:
     """Return True if a principal is an agent of a world, or was one."""
-    rows = await store.query(
-        "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?", (tenant, space, agent)
+    return bool(
+        await store.query(
+            "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?", (tenant, space, agent)
+        )
     )
-    return bool(rows)
 
 
 def active_among(tx: Tx, tenant: str, space: str, agents: Sequence[str]) -> list[str]:
@@ -212,11 +215,11 @@ def active_among(tx: Tx, tenant: str, space: str, agents: Sequence[str]) -> list
 
 async def count_agents(store: Store, tenant: str, space: str, *, active: bool) -> int:
     """Return how many agents act, or do so no longer."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT COUNT(*) FROM world_agents WHERE tenant = ? AND space = ? AND active = ?",
         (tenant, space, int(active)),
     )
-    return rows[0][0]
 
 
 class UsageRow(NamedTuple):
@@ -229,12 +232,13 @@ class UsageRow(NamedTuple):
 
 async def usage_after(store: Store, tenant: str, space: str, *, tick: int) -> list[UsageRow]:
     """Return what agents have asked of models after a tick. Cost: the ticks after it."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        UsageRow,
         "SELECT agent, SUM(calls), SUM(tokens) FROM world_usage"
         " WHERE tenant = ? AND space = ? AND tick > ? GROUP BY agent",
         (tenant, space, tick),
     )
-    return [UsageRow(*row) for row in rows]
 
 
 class InboxRow(NamedTuple):
@@ -248,11 +252,12 @@ class InboxRow(NamedTuple):
 
 async def inbox_of(store: Store, tenant: str, space: str, *, tick: int) -> list[InboxRow]:
     """Return what was sent in a tick, in order."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        InboxRow,
         "SELECT agent, sender, text FROM world_inbox WHERE tenant = ? AND space = ? AND tick = ? ORDER BY n",
         (tenant, space, tick),
     )
-    return [InboxRow(*row) for row in rows]
 
 
 # Money and checkpoints
@@ -304,11 +309,12 @@ class PaidSteps(NamedTuple):
 
 async def paid_steps(store: Store, tenant: str, space: str) -> list[PaidSteps]:
     """Return what the prompts of the tick at hand have moved so far."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        PaidSteps,
         "SELECT agent, step, account, asset, moved FROM world_paid WHERE tenant = ? AND space = ?",
         (tenant, space),
     )
-    return [PaidSteps(*row) for row in rows]
 
 
 _SETTLED = (
@@ -395,56 +401,60 @@ def is_space_taken(tx: Tx, tenant: str, space: str) -> bool:
 
 async def agent_runs(store: Store, tenant: str, *, first: str, before: str) -> list[AgentRun]:
     """Return the runs with `first <= id < before`, in the order of their streams."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        AgentRun,
         "SELECT stream_id, agent FROM run_status WHERE tenant = ? AND run >= ? AND run < ?"
         " ORDER BY stream_id",
         (tenant, first, before),
     )
-    return [AgentRun(*row) for row in rows]
 
 
 async def begins_by(store: Store, tenant: str, run: str, *, position: int) -> bool:
     """Return True if the first event of a run is at `position` or before it."""
-    rows = await store.query(
-        "SELECT 1 FROM run_status r JOIN event_log e ON e.stream_id = r.stream_id AND e.seq = 1"
-        " WHERE r.tenant = ? AND r.run = ? AND e.position <= ?",
-        (tenant, run, position),
+    return bool(
+        await store.query(
+            "SELECT 1 FROM run_status r JOIN event_log e ON e.stream_id = r.stream_id AND e.seq = 1"
+            " WHERE r.tenant = ? AND r.run = ? AND e.position <= ?",
+            (tenant, run, position),
+        )
     )
-    return bool(rows)
 
 
 async def newest_seq_before(store: Store, stream_id: int, *, position: int) -> int:
     """Return the last event of a stream before a position; 0 for none. Cost: the events behind it."""
-    rows = await store.query(
+    return await fetch_value(
+        store,
         "SELECT seq FROM event_log WHERE stream_id = ? AND position < ? ORDER BY seq DESC LIMIT 1",
         (stream_id, position),
+        default=0,
     )
-    return rows[0][0] if rows else 0
 
 
 async def model_calls_after(
     store: Store, stream_id: int, kinds: Sequence[str], *, after: int, limit: int
 ) -> list[StoredCall]:
     """Return events of some kinds of a run, a page of them."""
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        StoredCall,
         "SELECT seq, data FROM event_log WHERE stream_id = ? AND seq > ?"
         f" AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq LIMIT ?",
         (stream_id, after, *kinds, limit),
     )
-    return [StoredCall(*row) for row in rows]
 
 
 async def completed_calls(
     store: Store, stream_id: int, *, first: str, before: str, beside: str, kind: str
 ) -> list[str]:
     """Return the stored outcomes of the model steps with `first <= key < before`, but for `beside`."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT e.data FROM run_steps s JOIN event_log e ON e.stream_id = s.stream_id AND e.seq = s.completed"
         " WHERE s.stream_id = ? AND s.key >= ? AND s.key < ? AND s.key <> ? AND s.kind = 'model'"
         " AND e.kind = ?",
         (stream_id, first, before, beside, kind),
     )
-    return [data for (data,) in rows]
 
 
 # --------------------------------------------------------------------------- memory stores
@@ -479,12 +489,13 @@ class EntryCounts(NamedTuple):
 
 
 async def _entries(store: Store, key: tuple[str, str, str], more: str, *values: Any) -> list[StoreEntry]:
-    rows = await store.query(
+    return await fetch_all(
+        store,
+        StoreEntry,
         "SELECT n, entry, tick, text, tags, importance, vector, embedder, mark FROM store_entries"
         f" WHERE tenant = ? AND space = ? AND store = ?{more}",
         (*key, *values),
     )
-    return [StoreEntry(*row) for row in rows]
 
 
 async def oldest_entries(store: Store, key: tuple[str, str, str], *, limit: int) -> list[StoreEntry]:
@@ -517,19 +528,18 @@ async def entries_between(
 
 async def removed_between(store: Store, key: tuple[str, str, str], *, after: int, upto: int) -> list[str]:
     """Return the ids of entries that were removed by events with `after < seq <= upto`."""
-    rows = await store.query(
+    return await fetch_column(
+        store,
         "SELECT entry FROM store_removals WHERE tenant = ? AND space = ? AND store = ? AND n > ? AND n <= ?",
         (*key, after, upto),
     )
-    return [entry for (entry,) in rows]
 
 
 async def changed_at(store: Store, key: tuple[str, str, str]) -> int:
     """Return the seq of the newest change of a memory store; 0 if it never had an entry."""
-    rows = await store.query(
-        "SELECT changed FROM store_counts WHERE tenant = ? AND space = ? AND store = ?", key
+    return await fetch_value(
+        store, "SELECT changed FROM store_counts WHERE tenant = ? AND space = ? AND store = ?", key, default=0
     )
-    return rows[0][0] if rows else 0
 
 
 async def entry_counts(store: Store, key: tuple[str, str, str], *, world: str) -> EntryCounts:

@@ -129,7 +129,7 @@ def embedder_of(config: StoreConfig) -> Embedder:
     for vectors of another length.
     """
     try:
-        embedder = _embedder_of(config.embedder)
+        embedder = _registered.get(config.embedder) or _load_shipped(config.embedder)
     except InvalidRequest as error:
         raise InvalidArguments(
             "this world offers no such embedder",
@@ -137,7 +137,7 @@ def embedder_of(config: StoreConfig) -> Embedder:
             got=config.embedder,
             hint="Write another `config.embedder` into the memory store.",
         ) from None
-    if config.embedder not in _registered and _costs(config.embedder) and payer() is None:
+    if config.embedder not in _registered and ":" in config.embedder and payer() is None:
         raise InvalidArguments(
             "this world offers no such embedder between its ticks: nobody would pay for it",
             expected="hashing or minilm",
@@ -150,14 +150,6 @@ def embedder_of(config: StoreConfig) -> Embedder:
             got=config.dims,
         )
     return embedder
-
-
-def _embedder_of(name: str) -> Embedder:
-    return _registered[name] if name in _registered else _load_shipped(name)
-
-
-def _costs(name: str) -> bool:
-    return ":" in name
 
 
 @lru_cache(maxsize=16)
