@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artelier.chat.foreign_files import ForeignTurn, TakenChat, parse_chat
+from artelier.chat.conversation_files import ForeignTurn, TakenChat, parse_chat
 
 
 def message(name: str, text: str, **more: Any) -> dict[str, Any]:

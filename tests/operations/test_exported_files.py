@@ -16,7 +16,7 @@ import pytest
 
 from artelier import ModelReply, ModelRequest, Session
 from artelier.artifacts.media.inspection import read_header
-from artelier.chat.foreign_files import parse_chat
+from artelier.chat.conversation_files import parse_chat
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.operations.lore.character_cards import card_json, chunks, read_card
 from artelier.ports.model import Part, reasoning_part

@@ -39,7 +39,7 @@ from artelier.threads import run_in_content_thread
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from artelier.chat.foreign_files import ForeignTurn
+    from artelier.chat.conversation_files import ForeignTurn
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""
@@ -232,7 +232,7 @@ class ChatEdits(ChatReader):
         sent.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.foreign_files import batches
+        from artelier.chat.conversation_files import batches
 
         for page in batches(turns):
             blobs: list[Blob] = []

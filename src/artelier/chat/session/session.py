@@ -18,7 +18,8 @@ from artelier.log import Blob, EventData, blob_name, check_subject
 from artelier.operations import events as ev
 
 if TYPE_CHECKING:
-    from artelier.chat.foreign_files import ExportedFile, ForeignFile, ForeignTurn
+    from artelier.chat.conversation_files import ForeignTurn
+    from artelier.chat.foreign_files import ExportedFile, ForeignFile
     from artelier.chat.session.chat_reader import Turn
     from artelier.operations.lore.untrusted_files import Source
 
@@ -326,7 +327,8 @@ class Session(ChatTurns):
         Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`;
         `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.foreign_files import ForeignTurn, read_foreign_file
+        from artelier.chat.conversation_files import ForeignTurn
+        from artelier.chat.foreign_files import read_foreign_file
 
         now = await self.settings()
         called = name or ("" if isinstance(source, bytes | bytearray) else str(source))
@@ -344,7 +346,7 @@ class Session(ChatTurns):
 
     async def _behind_greeting(self, turns: list[ForeignTurn]) -> list[ForeignTurn]:
         """Return the turns that a file adds, so that the conversation has one greeting: its own."""
-        from artelier.chat.foreign_files import batches
+        from artelier.chat.conversation_files import batches
 
         so_far = await self.turns(limit=2)
         if len(so_far) != 1 or not turns or turns[0].user is not None or not _is_greeting(so_far[0]):

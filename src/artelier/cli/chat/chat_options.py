@@ -19,7 +19,7 @@ from artelier.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.chat import Session
-    from artelier.chat.foreign_files import TakenChat
+    from artelier.chat.conversation_files import TakenChat
     from artelier.chat.session.settings import StoredChatSettings
     from artelier.kernel.tenants.registry import TenantScope
 
@@ -64,7 +64,7 @@ class ChatOptions:
 async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[Session, bool]:
     """Return the chat, and True if it is new. Errors: those of `Session.open`, and of the files."""
     from artelier.chat import Session
-    from artelier.chat.foreign_files import parse_chat
+    from artelier.chat.conversation_files import parse_chat
     from artelier.chat.session.chat_reader import ChatReader
 
     desk = kernel.for_tenant(call.tenant)
@@ -251,7 +251,7 @@ def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
 
 async def write_turns(session: Session, file: str) -> int:
     """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
-    from artelier.chat.foreign_files import export_jsonl
+    from artelier.chat.conversation_files import export_jsonl
 
     content = await export_jsonl(session)
     write_file(file, content)
