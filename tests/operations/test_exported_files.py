@@ -149,6 +149,80 @@ def _moment(at_us: int) -> str:
     return datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
 
 
+ODD = [
+    {
+        "chat_metadata": {
+            "note_prompt": "Candlelight.",
+            "note_depth": 2,
+            "note_interval": 3,
+            "variables": {"n": 3},
+        }
+    },
+    {"name": "Mira", "is_user": False, "is_system": False, "mes": "Come in.", "force_avatar": "m.png"},
+    {"name": "Kim", "is_user": True, "mes": "Two.", "swipes": ["CANARY-ONE.", "Two."], "swipe_id": 1},
+    {"name": "Narrator", "is_user": False, "mes": "Rain.", "extra": {"type": "narrator", "bias": None}},
+    {"name": "Note", "is_user": False, "is_system": True, "mes": "CANARY.", "extra": {"type": "comment"}},
+    {"name": "Kim", "is_user": True, "send_date": 1714557700123, "mes": "And?", "extra": {"token_count": 2}},
+    {
+        "name": "Mira",
+        "is_user": False,
+        "send_date": "June 19, 2023 2:20pm",
+        "mes": "Reworded.",
+        "extra": {"reasoning": "Hm.", "model": "x"},
+        "gen_started": "2023-06-19T14:20:00.000Z",
+        "swipe_id": 1,
+        "swipes": ["Words.", "More words."],
+        "swipe_info": [{"send_date": 0, "extra": {"reasoning": "Hm, hm."}, "gen_started": 1}, {}],
+    },
+    {"name": "Kim", "is_user": True, "send_date": None, "mes": "Past the end.", "swipes": [], "swipe_id": 9},
+]
+
+
+def test_a_conversation_goes_out_line_by_line_as_it_came_in(tmp_path: Path) -> None:
+    """What a file says and no chat follows is kept with its message: it goes out, and is deleted, with it."""
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(lines(*ODD), name="old.jsonl")
+            assert any("force_avatar, gen_started" in one for one in taken.warnings)
+            said = [json.loads(one) for one in (await session.export_file("chat")).content.splitlines()]
+            assert said == ODD
+            headless = await Session.open(kernel, "d", model="m")
+            await headless.import_file(lines(*ODD[1:]), name="old.jsonl")
+            assert (await headless.export_file("chat")).content.count(b"\n") == len(ODD) - 1
+
+            await session.generate("So?")
+            assert "CANARY" not in str(requests_of(session)[-1])
+            assert not any(one.kept for one in await session.turns())
+            changed = (await session.turns())[4]
+            await session.revise("Other words.", turn=changed.number, role="user")
+            await session.select_variant(changed.number, 1)
+            await session.change(note=None)
+            said = [json.loads(one) for one in (await session.export_file("chat")).content.splitlines()]
+            assert said[0]["chat_metadata"] == {"variables": {"n": 3}}
+            assert (said[5]["mes"], said[5]["extra"]) == ("Other words.", {"token_count": 2})
+            assert (said[6]["mes"], said[6]["swipe_id"], len(said[6]["swipes"])) == ("Words.", 0, 3)
+
+    play(run())
+
+
+def test_what_is_kept_of_a_message_is_deleted_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.import_file(lines(*ODD), name="old.jsonl")
+            for turn in await session.turns():
+                if "Two." in turn.user or "CANARY" in turn.text:
+                    await session.delete_turn(turn.number)
+            content = (await session.export_file("chat")).content
+            assert b"CANARY" not in content and b"force_avatar" in content
+        held = b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
+        assert b"CANARY" not in held
+
+    play(run())
+
+
 def test_what_a_chat_does_not_have_is_named(tmp_path: Path) -> None:
     async def run() -> None:
         with opened(tmp_path) as kernel:

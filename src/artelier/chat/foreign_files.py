@@ -86,11 +86,12 @@ class ForeignFile:
         """Return what changes in a chat with these settings, as `Session.change` takes it.
 
         A lorebook takes the place of an older version of it. A character takes that of a member of its name,
-        joins a group, and with `as_member` makes one with the character there is.
+        joins a group, and with `as_member` makes one with the character there is. A conversation sets what
+        the chat does not have yet.
         """
         own = dict(self.settings)
         if self.kind is ForeignKind.CHAT:
-            return {}
+            return {name: value for name, value in own.items() if not _has(now, name)}
         if self.kind is ForeignKind.LOREBOOK:
             ref = str(own["lorebooks"][0])
             same = ref.partition("@")[0]
@@ -104,6 +105,10 @@ class ForeignFile:
                 members.append(dict(own["char"]))
             own = {"group": members}
         return own
+
+
+def _has(now: StoredChatSettings, name: str) -> bool:
+    return bool(getattr(now, name) or (name == "group" and now.char))
 
 
 async def read_foreign_file(

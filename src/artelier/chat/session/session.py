@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts.access import check_principal
@@ -328,7 +329,7 @@ class Session(ChatTurns):
         `Conflict` while a run of the branch has not ended.
         """
         from artelier.chat.conversation_files import ForeignTurn
-        from artelier.chat.foreign_files import read_foreign_file
+        from artelier.chat.foreign_files import ForeignKind, read_foreign_file
 
         now = await self.settings()
         called = name or ("" if isinstance(source, bytes | bytearray) else str(source))
@@ -339,6 +340,9 @@ class Session(ChatTurns):
         if changes := found.changes(now, as_member=as_member):
             await self.change(**changes)
         turns = list(found.turns)
+        if now.note and found.kind is ForeignKind.CHAT and found.settings.get("note", now.note) != now.note:
+            left = "note: the chat keeps its own author's note"
+            found = replace(found, warnings=(*found.warnings, left))
         if found.greetings and not (await self.branch_row()).head:
             turns = [ForeignTurn(variants=found.greetings, speaker=found.name)]
         await self.import_turns(await self._behind_greeting(turns))
@@ -351,11 +355,6 @@ class Session(ChatTurns):
         so_far = await self.turns(limit=2)
         if len(so_far) != 1 or not turns or turns[0].user is not None or not _is_greeting(so_far[0]):
             return turns
-        wanted = turns[0].variants[turns[0].selected] if turns[0].variants else ""
-        for variant in so_far[0].variants:
-            if variant.text == wanted:
-                await self.select_variant(so_far[0].number, variant.number)
-                return turns[1:]
         list(batches(turns))  # what is wrong with the file is said before a word goes
         await self.delete_turn(so_far[0].number)
         return turns

@@ -97,7 +97,7 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
         **asked,
     )
     if imported is not None and wish.file is not None:
-        await add(session, imported, file=wish.file, screen=call.screen)
+        await add(session, file=wish.file, screen=call.screen)
     return session, is_new
 
 
@@ -234,11 +234,12 @@ def is_own_file(file: str) -> bool:
         raise NotFound("there is no such file", got=file[:200]) from None
 
 
-async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -> None:
-    """Add turns that were read from a file."""
-    warn(screen, chat.warnings)
-    added = await session.import_turns(list(chat.turns))
-    screen.note(f"{file}: {count(added, 'turn')} of {chat.user} and {chat.char}", "dim")
+async def add(session: Session, *, file: str, screen: Screen) -> None:
+    """Add the turns of a file."""
+    found = await session.import_file(file)
+    warn(screen, found.warnings)
+    who = f"{found.settings['user']} and {found.settings['char']}"
+    screen.note(f"{file}: {count(len(found.turns), 'turn')} of {who}", "dim")
 
 
 def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
