@@ -223,6 +223,75 @@ def test_what_is_kept_of_a_message_is_deleted_with_it(tmp_path: Path) -> None:
     play(run())
 
 
+PRESET = {
+    "temp": 0.8,
+    "top_p": 1,
+    "rep_pen": 1.1,
+    "genamt": 300,
+    "max_length": 8192,
+    "dry_base": 1.75,
+    "wi_format": "<lore>{0}</lore>",
+    "prompts": [
+        {"identifier": "main", "role": "system", "content": "Be kind."},
+        {"identifier": "charPersonality", "marker": True},
+        {"identifier": "chatHistory", "marker": True},
+        {"identifier": "spare", "content": "In no place."},
+    ],
+    "prompt_order": [
+        {
+            "character_id": 100001,
+            "order": [
+                {"identifier": "chatHistory"},
+                {"identifier": "charPersonality", "enabled": False},
+                {"identifier": "main"},
+            ],
+        }
+    ],
+}
+
+
+def test_a_preset_goes_out_as_it_came_in_but_for_what_was_changed(tmp_path: Path) -> None:
+    given = json.dumps(PRESET, indent=2).encode()
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(given, name="mine.json")
+            assert any("personality: off there" in one for one in taken.warnings)
+            made = await session.export_file("preset")
+            assert (made.content, made.is_original) == (given, True)
+
+            await session.change(temperature=1.2, extra=None)
+            changed = json.loads((await session.export_file("preset")).content)
+            wanted = {name: value for name, value in PRESET.items() if name != "rep_pen"}
+            assert changed == {**wanted, "temp": 1.2}
+            await session.change(system="Be brief.", max_output_tokens=200)
+            changed = json.loads((await session.export_file("preset")).content)
+            assert (changed["genamt"], changed["max_length"], changed["dry_base"]) == (200, 8192, 1.75)
+            other = await Session.open(kernel, "d", model="m")
+            await other.import_file((await session.export_file("preset")).content, name="again.json")
+            now, then = await other.settings(), await session.settings()
+            assert (now.params, now.system, now.note) == (then.params, then.system, then.note)
+
+    play(run())
+
+
+def test_addresses_and_secrets_of_a_preset_are_stored_nowhere(tmp_path: Path) -> None:
+    hidden = {"url": "http://CANARY", "headers": {"Authorization": "CANARY"}, "deep": [{"api_key": "CANARY"}]}
+    given = {"temperature": 0.5, "reverse_proxy": "CANARY", "extensions": hidden, "openai_max_tokens": 9}
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(encoded(given), name="mine.json")
+            assert "addresses, headers and passwords of other servers are not taken over" in taken.warnings
+            made = json.loads((await session.export_file("preset")).content)
+            assert made == {"temperature": 0.5, "extensions": {"deep": [{}]}, "openai_max_tokens": 9}
+        assert b"CANARY" not in b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
+
+    play(run())
+
+
 def test_what_a_chat_does_not_have_is_named(tmp_path: Path) -> None:
     async def run() -> None:
         with opened(tmp_path) as kernel:

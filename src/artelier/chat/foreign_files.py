@@ -26,8 +26,15 @@ from artelier.chat.session.settings import StoredChatSettings
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.operations.lore.character_cards import SIGNATURE, write_card, write_png
-from artelier.operations.lore.character_import import SHOWN, cast_character, cast_persona, keep_lorebook, slug
-from artelier.operations.lore.presets import read_preset, write_preset
+from artelier.operations.lore.character_import import (
+    SHOWN,
+    cast_character,
+    cast_persona,
+    keep_lorebook,
+    keep_preset,
+    slug,
+)
+from artelier.operations.lore.presets import write_preset
 from artelier.operations.lore.schemas import (
     Character,
     Lorebook,
@@ -139,13 +146,19 @@ async def read_foreign_file(
         persona = await cast_persona(desk, content, by=by)
         return ForeignFile(kind=kind, name=str(persona["name"]), settings={"user": persona})
     if kind is ForeignKind.PRESET:
-        preset = await run_in_content_thread(len(content), partial(read_preset, content, name=stem))
-        texts = {"system": preset.system, "note": dict(preset.note)}
-        own: dict[str, Any] = {**preset.params, **{key: value for key, value in texts.items() if value}}
-        too_long = preset.size_warnings(model, desk.services.window_of(model))
-        warnings = (*too_long, *preset.warnings)
-        return ForeignFile(kind=kind, name=preset.name, settings=own, warnings=warnings)
+        return await read_preset_file(desk, content, name=stem, by=by, model=model)
     return _of_chat(await run_in_content_thread(len(content), parse_chat, content))
+
+
+async def read_preset_file(
+    desk: TenantScope, source: Source, *, name: str, by: str, model: str
+) -> ForeignFile:
+    """Return what a preset sets. Arguments and errors: as of `read_foreign_file`."""
+    preset, ref = await keep_preset(desk, source, by=by, name=name)
+    texts = {"system": preset.system, "note": dict(preset.note), "preset": ref}
+    own: dict[str, Any] = {**preset.params, **{key: value for key, value in texts.items() if value}}
+    warnings = (*preset.size_warnings(model, desk.services.window_of(model)), *preset.warnings)
+    return ForeignFile(kind=ForeignKind.PRESET, name=preset.name, settings=own, warnings=warnings)
 
 
 def _of_chat(chat: TakenChat) -> ForeignFile:
@@ -253,12 +266,23 @@ async def export_file(session: ChatReader, kind: ForeignKind, *, name: str = "")
         case ForeignKind.PERSONA:
             return await _export_persona(session)
         case ForeignKind.PRESET:
-            now = await session.settings()
-            content = write_preset(session.chat_id, params=now.params, system=now.system, note=now.note)
-            return ExportedFile(name=f"{slug(session.chat_id)}.json", content=content, is_original=False)
+            return await _export_preset(session)
         case ForeignKind.CHAT:
             content = await export_jsonl(session)
             return ExportedFile(name=f"{slug(session.chat_id)}.jsonl", content=content, is_original=False)
+
+
+async def _export_preset(session: ChatReader) -> ExportedFile:
+    now, base = await session.settings(), None
+    if now.preset:
+        try:
+            base = (await _artifact(session, now.preset)).content
+        except NotFound:  # it was deleted since
+            base = None
+    write = partial(write_preset, session.chat_id, params=now.params, system=now.system, note=now.note)
+    given = base if isinstance(base, bytes) else None
+    content = await run_in_content_thread(WRITTEN_BYTES, partial(write, base=given))
+    return ExportedFile(name=f"{slug(session.chat_id)}.json", content=content, is_original=content == given)
 
 
 async def read_portrait(session: ChatReader, name: str = "") -> bytes:

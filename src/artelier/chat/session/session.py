@@ -76,6 +76,7 @@ class Session(ChatTurns):
         note: Any = UNSET,
         quick_replies: object = UNSET,
         lorebooks: Any = UNSET,
+        preset: Any = UNSET,
         greetings: Any = None,
         history_max: Any = UNSET,
         deadline_s: Any = UNSET,
@@ -92,7 +93,7 @@ class Session(ChatTurns):
         several characters, each as `char`; `speaks`: `list`, `mention`, `talkativeness`, `model`. `note`: the
         author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it.
         `quick_replies`: a list of `{label, text}`. `lorebooks`: refs of artifacts. `greetings`: texts with
-        which the character may begin, only for a new chat.
+        which the character may begin, only for a new chat. `preset`: the ref of a file that goes out again.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
         What is given for a chat that exists changes its settings from now on; with `is_new` it is refused.
@@ -115,6 +116,7 @@ class Session(ChatTurns):
             "note": note,
             "quick_replies": quick_replies,
             "lorebooks": lorebooks,
+            "preset": preset,
             "history_max": history_max,
             "deadline_s": deadline_s,
             "params": params or UNSET,

@@ -105,13 +105,13 @@ async def _preset(call: CliCall, desk: TenantScope, wish: ChatOptions, *, is_new
     """Return what a preset says to the chat; `--param` and `--system` stand over it."""
     if wish.preset is None:
         return {}
-    from artelier.operations.lore.presets import read_preset
+    from artelier.chat.foreign_files import read_preset_file
 
-    preset = read_preset(wish.preset)
     model = wish.model or (call.settings.model if is_new else (await _settings_of(desk, wish)).model)
-    warn(call.screen, (*preset.size_warnings(model, desk.services.window_of(model)), *preset.warnings))
-    texts: dict[str, Any] = {"system": preset.system, "note": dict(preset.note)}
-    return {**preset.params, **{name: value for name, value in texts.items() if value}}
+    name = Path(wish.preset).stem
+    preset = await read_preset_file(desk, wish.preset, name=name, by=call.person, model=model)
+    warn(call.screen, preset.warnings)
+    return dict(preset.settings)
 
 
 async def wished_profile(call: CliCall, desk: TenantScope, name: str) -> str | None:
