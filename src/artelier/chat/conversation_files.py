@@ -20,7 +20,7 @@ from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, StoredChatSettings, checked_text
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
-from artelier.operations.lore.untrusted_files import Source, as_dict, one_line
+from artelier.operations.lore.untrusted_files import Source, as_dict, listed, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +229,7 @@ def _author_note(metadata: Mapping[str, Any], warnings: list[str]) -> dict[str, 
     """Return the author's note of a file's head; empty if there is none. What is not followed is named."""
     left = sorted(name for name, value in metadata.items() if value and name not in _HOUSEKEEPING)
     if left:
-        warnings.append(f"kept of chat_metadata, but not followed: {', '.join(left[:20])[:300]}")
+        warnings.append(f"kept of chat_metadata, but not followed: {listed(left)}")
     prompt, depth, role = (metadata.get(f"note_{name}") for name in ("prompt", "depth", "role"))
     if not isinstance(prompt, str) or not prompt.strip():
         return {}
@@ -258,7 +258,7 @@ def _left_out(chat: chat_log.ImportedChat) -> list[str]:
     if reworded:
         found.append(f"kept, but not shown: other wordings of {reworded} messages of the person")
     if left := sorted({name for one in messages for name in _unfollowed(one)}):
-        found.append(f"kept of messages, but not followed: {', '.join(left[:40])[:600]}")
+        found.append(f"kept of messages, but not followed: {listed(left)}")
     return found
 
 

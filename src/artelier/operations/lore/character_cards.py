@@ -25,6 +25,8 @@ from artelier.operations.lore.untrusted_files import (
     FileProblems,
     ForeignFields,
     Source,
+    is_nothing,
+    listed,
     read_json,
     source_bytes,
 )
@@ -60,8 +62,8 @@ _OUTSIDE = frozenset(
 )
 """What stands beside `data` and says the same once more, or is private to a program."""
 
-_NOT_FOLLOWED = ("regex_scripts",)
-"""Extensions with a meaning that is none here."""
+_FOLLOWED = ("talkativeness", "depth_prompt", CARRIED)
+"""Extensions that have a meaning here, or are named where they are read."""
 
 _PYGMALION = {
     "char_name": "name",
@@ -130,7 +132,7 @@ def _fields(value: dict[str, Any], notes: FileProblems) -> tuple[Literal["1", "2
         if isinstance(newest, str) and newest not in ("2.0", "3.0"):
             notes.warn(f"spec_version: {safe_repr(newest)} is unknown; its news are not followed")
         if left := sorted(value.keys() - _OUTSIDE):
-            notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
+            notes.warn(f"left out beside `data`: {listed(left)}")
         inside = cast("dict[str, Any]", data)
         return "2" if spec == "chara_card_v2" else "3", ForeignFields(
             inside, path="data.", notes=notes, is_lenient=True
@@ -199,13 +201,13 @@ def _extensions(fields: ForeignFields, notes: FileProblems) -> dict[str, Any]:
         # Else a file could put fields into the card that is written from it.
         notes.warn(f"{fields.path}extensions.{CARRIED}: left out")
         extensions = {name: value for name, value in extensions.items() if name != CARRIED}
-    for name in _NOT_FOLLOWED:
-        if extensions.get(name):
-            notes.warn(f"{fields.path}extensions.{name}: kept, but not followed")
+    unknown = [name for name, one in extensions.items() if name not in _FOLLOWED and not is_nothing(one)]
+    if unknown:
+        notes.warn(f"{fields.path}extensions: kept, but not followed: {listed(unknown)}")
     if _has_note(extensions) and depth_prompt(extensions) is None:
         notes.warn(f"{fields.path}extensions.depth_prompt: kept, but not followed: no text, or no depth")
     if rest := {name: value for name, value in fields.rest().items() if value not in (None, [])}:
-        notes.warn(f"kept in extensions, but not followed: {', '.join(sorted(rest)[:20])[:300]}")
+        notes.warn(f"kept in extensions, but not followed: {listed(rest)}")
         extensions = {**extensions, CARRIED: rest}
     return extensions
 

@@ -20,6 +20,7 @@ from artelier.operations.lore.untrusted_files import (
     Source,
     as_dict,
     as_list,
+    listed,
     one_line,
     read_json,
     source_bytes,
@@ -198,7 +199,7 @@ def _params(given: Mapping[str, Any], notes: FileProblems) -> dict[str, Any]:
         elif name not in _QUIET and value not in (None, "", [], {}, False, 0, 1):
             unfollowed.append(name)
     if unfollowed:
-        notes.warn(f"kept, but not followed: {', '.join(sorted(unfollowed)[:40])[:600]}")
+        notes.warn(f"kept, but not followed: {listed(unfollowed)}")
     return found
 
 
@@ -259,7 +260,7 @@ def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], 
                 (after if is_after else before).append(text)
     _note_places(given, notes)
     if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
-        notes.warn(f"prompts without a place stand in no prompt: {', '.join(left[:20])[:300]}")
+        notes.warn(f"prompts without a place stand in no prompt: {listed(left)}")
     if len(inside) == 1 and not after and (note := _note(inside[0])):
         return before, after, note
     for prompt in inside:

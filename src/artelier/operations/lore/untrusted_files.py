@@ -321,6 +321,22 @@ def _number(value: object) -> int | float | None:
     return None
 
 
+NAMES_LISTED_MAX = 100
+"""Of one note; of more than these the number is told."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a note: each once and shortened, sorted."""
+    found = sorted({one_line(name[:200])[:60] for name in names})
+    more = len(found) - NAMES_LISTED_MAX
+    return ", ".join(found[:NAMES_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def is_nothing(value: object) -> bool:
+    """Return True for a value that says nothing: a field that holds it need not be named."""
+    return value is None or value is False or value == "" or value == [] or value == {}
+
+
 def as_dict(value: object) -> dict[str, Any]:
     """Return a JSON object; an empty one for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
