@@ -132,7 +132,7 @@ def _novelai_entry(entry: object, unfollowed: dict[str, None]) -> object:
             fields["insertion_order"] = fields["priority"] = first
     if any("&" in key for key in _texts(fields.get("keys")) if not key.startswith("/")):
         unfollowed["`&` in keys"] = None
-    within = {f"contextConfig.{name}": item for name, item in as_dict(config).items()}
+    within = {f"contextConfig.{name}": item for name, item in as_dict(rest.get("contextConfig")).items()}
     within.pop("contextConfig.budgetPriority", None)
     listed = {name: item for name, item in rest.items() if name != "contextConfig"} | within
     unfollowed.update(dict.fromkeys(name for name, item in listed.items() if not is_nothing(item)))
