@@ -20,7 +20,7 @@ from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, StoredChatSettings, checked_text
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
-from artelier.operations.lore.untrusted_files import Source, as_dict, listed, one_line
+from artelier.operations.lore.untrusted_files import Source, as_dict, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,14 +314,13 @@ def _head(settings: StoredChatSettings, first: _Kept, *, opened_us: int) -> byte
     if first.has_head is False and not note:
         return b""
     given = first.head or {}
-    char = {} if settings.group and "character_name" in given else settings.char  # it names the group
     metadata = as_dict(given.get("chat_metadata"))
     if note != _author_note(metadata, []):
         metadata = {name: value for name, value in metadata.items() if name not in _NOTE_FIELDS}
         metadata |= _note_fields(note)
     head = chat_log.ImportedChat(
-        user=_named(settings.user, given.get("user_name"), "User"),
-        char=_named(char, given.get("character_name"), "Assistant"),
+        user=given.get("user_name") or str(settings.user.get("name") or "User"),
+        char=given.get("character_name") or str(settings.char.get("name") or "Assistant"),
         turns=(),
         created_at=given.get("create_date") or _date(opened_us),
         extensions={**given, "chat_metadata": metadata},
@@ -339,14 +338,6 @@ def _note_fields(note: Mapping[str, Any]) -> dict[str, Any]:
     place = {"note_position": _IN_CHAT, "note_interval": 1}
     role = _NOTE_ROLES.index(note["role"])
     return {"note_prompt": note["prompt"], "note_depth": note["depth"], "note_role": role, **place}
-
-
-def _named(person: Mapping[str, Any], given: object, fallback: str) -> str:
-    """Return the name of somebody in the head of a file: the file's own, unless the chat has another."""
-    name = str(person.get("name") or "")
-    if isinstance(given, str) and (given == chat_log.UNUSED or name in ("", one_line(given))):
-        return given
-    return name or fallback
 
 
 def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -74,12 +75,13 @@ _PYGMALION = {
 }
 """Fields of an older form of cards, by what they are called since."""
 
-_OTHER_FORMATS = {
+OTHER_FORMATS = {
     b"PK\x03\x04": "a CHARX archive",
     b"\xff\xd8\xff": "a JPEG",
     b"RIFF": "a WebP",
     b"GIF8": "a GIF",
 }
+"""Files that hold cards or pictures of other programs, by how they begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ def read_card(source: Source) -> Card:
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX)
     if data.startswith(SIGNATURE):
         data = card_json(data)
-    for magic, name in _OTHER_FORMATS.items():
+    for magic, name in OTHER_FORMATS.items():
         if data.startswith(magic):
             raise InvalidImport("this is no character card", expected="a PNG or JSON", got=name)
     if len(data) > JSON_BYTES_MAX:
@@ -137,8 +139,11 @@ def _fields(value: dict[str, Any], notes: FileProblems) -> tuple[Literal["1", "2
         return "2" if spec == "chara_card_v2" else "3", ForeignFields(
             inside, path="data.", notes=notes, is_lenient=True
         )
-    if "spec" not in value and "name" in value and not value.keys().isdisjoint(_V1[1:]):
-        return "1", ForeignFields(value, path="", notes=notes, is_lenient=True)
+    if not isinstance(data, dict) and "name" in value and not value.keys().isdisjoint(_V1[1:]):
+        if spec is not None:
+            notes.warn(f"spec: {safe_repr(spec)}, but there is no `data`; read as a card of V1")
+        alone = {name: one for name, one in value.items() if name not in ("spec", "spec_version", "data")}
+        return "1", ForeignFields(alone, path="", notes=notes, is_lenient=True)
     if "char_name" in value and "spec" not in value:
         notes.warn("this is a card in the form of Pygmalion; its fields have their usual names here")
         renamed = {_PYGMALION.get(name, name): one for name, one in value.items()}
@@ -226,6 +231,8 @@ def depth_prompt(extensions: Mapping[str, Any]) -> dict[str, Any] | None:
     prompt, depth, role = note.get("prompt"), note.get("depth", 4), note.get("role", "system")
     if not isinstance(prompt, str) or not prompt.strip():
         return None
+    if isinstance(depth, str) and re.fullmatch(r"[0-9]{1,5}", depth):
+        depth = int(depth)
     if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= DEPTH_MAX:
         return None
     known = role if role in ("system", "user", "assistant") else "system"
@@ -303,20 +310,21 @@ def card_json(data: bytes) -> bytes:
         raise InvalidImport(
             "the PNG has no character card",
             expected="a tEXt chunk `chara` or `ccv3`",
-            got="a compressed one, which the format does not allow" if compressed else "none",
+            got="a zTXt or iTXt chunk, in which no card stands" if compressed else "none",
         )
-    return _decode(found["ccv3"] if "ccv3" in found else found["chara"])
+    name = "ccv3" if "ccv3" in found else "chara"
+    return _decode(found[name], name)
 
 
 _SPACES = b" \t\n\r\x0b\x0c"
 
 
-def _decode(text: bytes) -> bytes:
+def _decode(text: bytes, name: str) -> bytes:
     packed = text.translate(None, _SPACES)
     try:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
     except binascii.Error as error:
-        raise InvalidImport(f"the card in the PNG is no base64: {error}") from None
+        raise InvalidImport(f"the card in the chunk `{name}` of the PNG is no base64: {error}") from None
 
 
 def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -198,7 +198,7 @@ def read_chat(source: Source) -> ImportedChat:
         elif len(messages) == MESSAGES_MAX:
             raise InvalidImport("the chat is too long", expected=f"at most {MESSAGES_MAX:,} messages")
         else:
-            message = _message(ForeignFields(value, path=f"line {number}: ", notes=notes), notes)
+            message = _read_message(value, number, notes)
             if message is not None:
                 messages.append(message)
                 dates.append((number, message.variants[message.selected].sent_at))
@@ -322,6 +322,18 @@ def _chat(header: dict[str, Any], messages: list[ChatLogMessage], notes: FilePro
         head=named | extensions if header else None,
         warnings=notes.warnings,
     )
+
+
+def _read_message(value: dict[str, Any], number: int, notes: _ChatProblems) -> ChatLogMessage | None:
+    """Return the message of a line; None for one that is left out, which `notes` say."""
+    own = FileProblems()
+    message = _message(ForeignFields(value, path=f"line {number}: ", notes=own), notes)
+    for warning in own.warnings:
+        notes.warn(warning)
+    if own.problems:
+        notes.warn(f"left out: {'; '.join(own.problems)}")
+        return None
+    return message
 
 
 def _message(fields: ForeignFields, notes: _ChatProblems) -> ChatLogMessage | None:

@@ -143,11 +143,21 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
     if open_ != given:
         notes.warn("addresses, headers and passwords of other servers are not taken over")
         content = msgspec.json.format(msgspec.json.encode(open_), indent=4)
+    if isinstance(given.get("content"), str) and given.keys() <= {"name", "content", "post_history"}:
+        return replace(_formatting({"sysprompt": given}, called, notes), content=content)
     if any(isinstance(given.get(part), dict) for part in _FORMATTING):
         return replace(_formatting(given, called, notes), content=content)
+    if templates := [name for name in ("story_string", "input_sequence") if name in given]:
+        raise InvalidImport(
+            "this is a template of text completion",
+            expected="samplers or prompts",
+            got=templates[0],
+            hint="Models are asked in messages here, which need none.",
+        )
     params = _params(given, notes)
     before, after, note = _prompts(given, notes)
-    if not params and not before and not after and not note:
+    has_samplers = any(given.get(name) is not None for name in (*_PARAMS, *_EXTRA))
+    if not params and not before and not after and not note and not has_samplers:
         raise InvalidImport(
             "this is no preset",
             expected="samplers or prompts",
@@ -368,7 +378,8 @@ def write_preset(
     if before is not None and (before.params, before.system, before.note) == (params, system, note):
         return before.content
     given: dict[str, Any] = {} if base is None else read_json(base, what="the preset")
-    if before is None or any(part in given for part in _FORMATTING):  # that has no place for samplers
+    # An export of formatting has no place for samplers.
+    if before is None or any(part in given for part in (*_FORMATTING, "content")):
         fields |= {**_samplers(params, {}), **_prompt_fields(system, note)}
     else:
         fields = _changed(given, before.params, params)

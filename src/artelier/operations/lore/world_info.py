@@ -220,6 +220,8 @@ _ENTRY_FIELDS = frozenset(
         "extensions",
     )
 )
+_ENTRY_MARKS = frozenset(("key", "keys", "keywords", "content", "entry"))
+"""Fields of which each entry of a lorebook has one, in whatever form."""
 _OURS = "artelier/"
 """What begins like this is written by us alone; a file that has it is not believed."""
 
@@ -238,7 +240,11 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
     """
     value: Any = read_json(source_bytes(source, limit_bytes=FILE_BYTES_MAX), what="the file")
     if isinstance(value, list):
-        value = cast("Any", {"entries": value})
+        entries = cast("list[object]", value)
+        if not any(_ENTRY_MARKS & as_dict(one).keys() for one in entries):
+            got = safe_repr(entries)[:200]
+            raise InvalidImport("this is no lorebook", expected="a list of entries", got=got)
+        value = cast("Any", {"entries": entries})
     if not isinstance(value, dict):
         raise InvalidImport("this is no lorebook", expected="an object", got=safe_repr(value))
     book = cast("dict[str, Any]", value)
@@ -470,7 +476,9 @@ def _as_book_entry(value: dict[str, Any]) -> dict[str, Any]:
     }
     disable = left.pop("disable", None)
     # What is neither true nor false is told as a wrong `enabled`.
-    entry["enabled"] = disable if disable not in (True, False) else not disable
+    flipped = {"true": "false", "false": "true"}
+    said = flipped.get(disable.strip().lower(), disable) if isinstance(disable, str) else disable
+    entry["enabled"] = said if disable not in (True, False) else not disable
     more = {
         name if name in _OWN_NAMES else _CAMEL.sub("_", name).lower(): item for name, item in left.items()
     }
@@ -514,11 +522,15 @@ def _name(fields: ForeignFields, kept: dict[str, Any]) -> str:
 
 def _place(fields: ForeignFields, more: ForeignFields) -> tuple[Place, int]:
     """Return where it stands, and the number that says so (-1: a word said it)."""
-    word, number = fields.raw("position"), more.raw("position")
+    word, number = fields.raw("position"), _digits(more.raw("position"))
+    word = _digits(word)
     if number is None and isinstance(word, int):
         number = word
     if isinstance(number, int) and 0 <= number < len(_PLACES):
         return _PLACES[number], number
+    given = word if number is None else number
+    if given not in (None, "", "before_char", "after_char"):
+        fields.notes.warn(f"{fields.path}position: {safe_repr(given)} is unknown; it stands `after`")
     return ("before" if word == "before_char" else "after"), -1
 
 
@@ -527,11 +539,21 @@ def _scan_depth(more: ForeignFields) -> int | None:
     return None if depth < 0 else depth
 
 
+def _digits(value: Any) -> Any:
+    """Return a number that is written as text as a number, and all else as it is."""
+    is_number = isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 4
+    return int(value) if is_number else value
+
+
 def _role(more: ForeignFields) -> Role:
-    value = more.raw("role")
+    value = _digits(more.raw("role"))
     if isinstance(value, str) and value in _ROLES:
         return value
-    return _ROLES[value] if isinstance(value, int) and 0 <= value < len(_ROLES) else "system"
+    if isinstance(value, int) and 0 <= value < len(_ROLES):
+        return _ROLES[value]
+    if value not in (None, ""):
+        more.notes.warn(f"{more.path}role: {safe_repr(value)} is unknown; taken as system")
+    return "system"
 
 
 def _probability(more: ForeignFields) -> int:
