@@ -7,8 +7,10 @@ import json
 import re
 import struct
 import zlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import pytest
 
@@ -17,7 +19,12 @@ from artelier.artifacts.json_items import FILE_ITEMS_MAX
 from artelier.chat.conversation_files import parse_chat
 from artelier.chat.foreign_files import ForeignKind, foreign_kind
 from artelier.errors import InvalidImport, NotFound
-from artelier.operations.lore.character_cards import depth_prompt, read_card
+from artelier.operations.lore.character_cards import (
+    ARCHIVE_FILES_MAX,
+    JSON_BYTES_MAX,
+    depth_prompt,
+    read_card,
+)
 from artelier.operations.lore.untrusted_files import PIECE_BYTES, PIECES_MAX, read_json
 from artelier.operations.lore.world_info import read_world_info
 from tests.operations.chats import opened, play
@@ -42,6 +49,14 @@ def _json(value: object) -> bytes:
 
 def _lines() -> bytes:
     return b"\n".join(map(_json, LINES))
+
+
+def _charx(files: dict[str, Any], packing: int = ZIP_DEFLATED) -> bytes:
+    packed = BytesIO()
+    with ZipFile(packed, "w", packing) as archive:
+        for name, value in files.items():
+            archive.writestr(name, _json(value))
+    return packed.getvalue()
 
 
 def _png(card: object) -> bytes:
@@ -104,7 +119,16 @@ def test_what_is_no_such_file_is_refused(content: bytes) -> None:
     [
         (json.dumps(CARD).encode("utf-16"), "expected UTF-8; got UTF-16"),
         (b'{"name": "caf\xe9",\n"first_mes": ""}', "expected UTF-8; got the byte 0xe9 at 13, line 1"),
-        (b"PK\x03\x04" + b"\0" * 40, "got a CHARX archive"),
+        (b"PK\x03\x04" + b"\0" * 40, "the archive cannot be read"),
+        (_charx({"card.json": CARD}) + b"PK\x05\x06", "one directory at its end"),
+        (
+            _charx({"card.json": CARD})[:-22] + b"PK\x06\x07" + b"\0" * 16 + b"PK\x05\x06" + b"\0" * 18,
+            "one dir",
+        ),
+        (_charx({"card.json": CARD}, ZIP_LZMA), "otherwise than by deflate"),
+        (_charx({"other.json": CARD}), "expected a file card.json"),
+        (_charx({f"{number}": 1 for number in range(ARCHIVE_FILES_MAX + 1)}), "at most 2,000"),
+        (_charx({"card.json": "x" * (JSON_BYTES_MAX + 9)}), "the card is too large"),
         (b"RIFF\0\0\0\0WEBP", "got a WebP"),
         (png(chunk(b"tEXt", b"ccv3\0!!"), text_chunk("chara", CARD)), "chunk `ccv3` of the PNG is no base64"),
         (png(chunk(b"iTXt", b"chara\0\0\0\0\0e30=")), "got a zTXt or iTXt chunk"),
@@ -122,6 +146,23 @@ def test_a_file_that_is_refused_is_called_by_what_it_is(tmp_path: Path, content:
             with pytest.raises(InvalidImport, match=re.escape(words)):
                 await session.import_file(content)
             assert (await session.settings(), await session.turns()) == (before, [])
+
+    play(run())
+
+
+def test_a_card_in_a_charx_archive_comes_in_and_goes_out(tmp_path: Path) -> None:
+    assets = [{"type": "icon", "uri": "embeded://assets/main.png", "name": "main", "ext": "png"}]
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {"name": "Mira", "assets": assets}}
+    archive = _charx({"card.json": card, "assets/main.png": 1})
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(archive, name="mira.charx")
+            assert (taken.kind, taken.name) == ("character", "Mira")
+            assert any("assets" in one for one in taken.warnings)
+            made = await session.export_file("character")
+            assert (made.content, made.name, made.is_original) == (archive, "Mira.charx", True)
 
     play(run())
 

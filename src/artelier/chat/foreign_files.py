@@ -25,7 +25,7 @@ from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 from artelier.kernel.tenants.registry import TenantScope
-from artelier.operations.lore.character_cards import OTHER_FORMATS, SIGNATURE, write_card, write_png
+from artelier.operations.lore.character_cards import CHARX, OTHER_FORMATS, SIGNATURE, write_card, write_png
 from artelier.operations.lore.character_import import (
     SHOWN,
     cast_character,
@@ -176,7 +176,7 @@ def foreign_kind(content: bytes, *, name: str) -> ForeignKind:
     Errors: `InvalidImport` for what is none of them.
     """
     low = name.lower()
-    if content.startswith((_PNG, *OTHER_FORMATS)) or low.endswith(".png"):
+    if content.startswith((_PNG, CHARX, *OTHER_FORMATS)) or low.endswith(".png"):
         return ForeignKind.CHARACTER
     if low.endswith(".jsonl"):
         return ForeignKind.CHAT
@@ -333,6 +333,7 @@ async def _export_character(session: ChatReader, name: str) -> ExportedFile:
     edited = _edited(form, char)
     if original is not None and edited == form:
         suffix = "png" if original.startswith(SIGNATURE) else "json"
+        suffix = "charx" if original.startswith(CHARX) else suffix
         return ExportedFile(name=f"{stem}.{suffix}", content=original, is_original=True)
     book = None
     if form.lorebook is not None:

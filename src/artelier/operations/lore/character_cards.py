@@ -1,14 +1,17 @@
-"""Character cards, V1 to V3, from JSON and PNG; and as V3 JSON for others to read. All in them is data."""
+"""Character cards, V1 to V3, from JSON, PNG and CHARX; and as V3 JSON for others. All in them is data."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Literal, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 
@@ -75,12 +78,7 @@ _PYGMALION = {
 }
 """Fields of an older form of cards, by what they are called since."""
 
-OTHER_FORMATS = {
-    b"PK\x03\x04": "a CHARX archive",
-    b"\xff\xd8\xff": "a JPEG",
-    b"RIFF": "a WebP",
-    b"GIF8": "a GIF",
-}
+OTHER_FORMATS = {b"\xff\xd8\xff": "a JPEG", b"RIFF": "a WebP", b"GIF8": "a GIF"}
 """Files that hold cards or pictures of other programs, by how they begin."""
 
 
@@ -97,7 +95,7 @@ class Card:
 
 
 def read_card(source: Source) -> Card:
-    """A card from a PNG or JSON file, or from its bytes.
+    """A card from a PNG, JSON or CHARX file, or from its bytes.
 
     Text stays as it is: macros, HTML and templates are not looked at.
     Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file.
@@ -105,9 +103,11 @@ def read_card(source: Source) -> Card:
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX)
     if data.startswith(SIGNATURE):
         data = card_json(data)
+    elif data.startswith(CHARX):
+        data = card_of_charx(data)
     for magic, name in OTHER_FORMATS.items():
         if data.startswith(magic):
-            raise InvalidImport("this is no character card", expected="a PNG or JSON", got=name)
+            raise InvalidImport("this is no character card", expected="a PNG, JSON or CHARX", got=name)
     if len(data) > JSON_BYTES_MAX:
         raise InvalidImport("the card is too large", expected=f"at most {JSON_BYTES_MAX:,} bytes of JSON")
     value = read_json(data, what="the card")
@@ -275,6 +275,62 @@ def write_card(character: Character, *, lorebook: Lorebook | None = None) -> byt
         data["character_book"] = book_object(lorebook)
     card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": data}
     return msgspec.json.format(msgspec.json.encode(card), indent=1)
+
+
+CHARX = b"PK\x03\x04"
+"""The beginning of a CHARX file: a zip with `card.json` and the assets beside it, which stay in it."""
+
+ARCHIVE_FILES_MAX = 2_000
+"""In a CHARX file (a guess: the largest have some hundred pictures)."""
+
+_DIRECTORY_END = b"PK\x05\x06"
+_LARGE_ARCHIVE = b"PK\x06\x07"
+_DIRECTORY_END_BYTES = 22
+_COMMENT_BYTES_MAX = 65_535
+_DIRECTORY_BYTES_MAX = 1_000_000
+
+
+def card_of_charx(data: bytes) -> bytes:
+    """The JSON of the character card in a CHARX file.
+
+    Errors: `InvalidImport` for a damaged archive, one without `card.json`, or too large a one.
+    Cost:   O(names in the archive, which are few, and the card); no other file in it is unpacked.
+    """
+    _check_directory(data)
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            place = archive.getinfo("card.json")
+            if place.compress_type not in (
+                ZIP_STORED,
+                ZIP_DEFLATED,
+            ):  # others unpack more than they are asked
+                raise NotImplementedError("card.json is packed otherwise than by deflate")
+            with archive.open(place) as file:
+                card = file.read(JSON_BYTES_MAX + 1)
+    except KeyError:
+        raise InvalidImport("the archive holds no character card", expected="a file card.json") from None
+    except _UNREADABLE as error:
+        raise InvalidImport(f"the archive cannot be read: {str(error)[:200]}") from None
+    return card
+
+
+_UNREADABLE = (BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError, zlib.error)
+
+
+def _check_directory(data: bytes) -> None:
+    """Look at the end of an archive before its directory is read: whoever says two things there is refused.
+
+    Errors: `InvalidImport` for one that is too large, or not at one place.
+    """
+    first = max(0, len(data) - _DIRECTORY_END_BYTES - _COMMENT_BYTES_MAX)
+    at = data.find(_DIRECTORY_END, first)
+    is_alone = 0 <= at <= len(data) - _DIRECTORY_END_BYTES and data.find(_DIRECTORY_END, at + 1) < 0
+    if not is_alone or data.find(_LARGE_ARCHIVE, first) >= 0:
+        raise InvalidImport("the archive cannot be read", expected="a zip file with one directory at its end")
+    files, size_bytes = struct.unpack_from("<HI", data, at + 10)
+    if files > ARCHIVE_FILES_MAX or size_bytes > _DIRECTORY_BYTES_MAX:
+        most = f"at most {ARCHIVE_FILES_MAX:,}"
+        raise InvalidImport("the archive has too many files", expected=most, got=files)
 
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
