@@ -28,6 +28,14 @@ P = ParamSpec("P")
 
 content_owner: ContextVar[str] = ContextVar("content_owner", default="")
 """The user, or the tenant, for whom something is done; empty for what the process does for itself."""
+content_group: ContextVar[str] = ContextVar("content_group", default="")
+"""Whose user that is: those of one tenant have shares together. Empty for an owner who stands for himself."""
+
+
+def owner_and_group() -> tuple[str, str]:
+    """Return for whom something is done, and with whom he shares."""
+    owner = content_owner.get()
+    return owner, content_group.get() or owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +53,15 @@ class _Lane:
     """The work of one owner, in its order."""
 
     owner: str
+    group: str
     end: int
     """How far this owner would be, if all took turns a unit of size at a time."""
     running: int = 0
     waiting: deque[_Work] = field(default_factory=deque[_Work])
 
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Orders lanes: first that of which least runs, then that of which least was done."""
-        following = self.waiting[0]
-        return self.running, self.end + following.size, following.number
-
 
 class OwnerThreads(ThreadPoolExecutor):
-    """Does the work of each owner in its order, and that of the owner first of whom least runs.
+    """Does the work of each owner in its order, and that first of whose group, then of whom, least runs.
 
     It is an executor of the standard library, so an event loop takes it as its default one.
     """
@@ -69,11 +72,12 @@ class OwnerThreads(ThreadPoolExecutor):
         *,
         name: str,
         owner_max: int | None = None,
+        group_max: int | None = None,
         kept: int = 0,
         initializer: Callable[[], None] | None = None,
     ) -> None:
-        """`owner_max`: how many threads one owner has at once; `kept`: how many are not for users;
-        `initializer` is called first in each thread."""
+        """`owner_max`: how many threads one owner has at once; `group_max`: how many all of one group;
+        `kept`: how many are not for users; `initializer` is called first in each thread."""
         super().__init__(threads, thread_name_prefix=name, initializer=initializer)
         self._turns = threading.Lock()
         self._numbers = itertools.count()
@@ -82,21 +86,26 @@ class OwnerThreads(ThreadPoolExecutor):
         self._reached = 0
         """How far the owner is who is ahead of all: whoever comes begins there."""
         self._owner_max = max(1, threads if owner_max is None else owner_max)
+        self._group_max = max(1, threads if group_max is None else group_max)
+        self._groups_running = Counter[str]()
         self._users_max = max(1, threads - kept)
         self._users_running = 0
 
     def submit(self, fn: Callable[P, ReturnT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ReturnT]:
         """Let a call of the `content_owner` wait for its turn. Errors: as `put`."""
-        return self.put(partial(fn, *args, **kwargs), owner=content_owner.get())
+        owner, group = owner_and_group()
+        return self.put(partial(fn, *args, **kwargs), owner=owner, group=group)
 
-    def put(self, call: Callable[[], ReturnT], *, owner: str, size: int = 1) -> Future[ReturnT]:
+    def put(
+        self, call: Callable[[], ReturnT], *, owner: str, group: str = "", size: int = 1
+    ) -> Future[ReturnT]:
         """Let a call wait for its turn; owners of whom as much runs take turns by the size of what was done.
 
         What is cancelled before it has begun is dropped. Errors: `RuntimeError` after a shutdown.
         """
         done = Future[ReturnT]()
         with self._turns:
-            lane = self._lanes.setdefault(owner, _Lane(owner, self._reached))
+            lane = self._lanes.setdefault(owner, _Lane(owner, group or owner, self._reached))
             if not lane.waiting:
                 lane.end = self._reached
             lane.waiting.append(_Work(next(self._numbers), size, call, done))
@@ -133,7 +142,7 @@ class OwnerThreads(ThreadPoolExecutor):
 
     def _take(self) -> tuple[_Lane, _Work] | None:
         with self._turns:
-            while lane := min(filter(self._may_run, self._lanes.values()), key=_place, default=None):
+            while lane := min(filter(self._may_run, self._lanes.values()), key=self._place, default=None):
                 work = lane.waiting.popleft()
                 if work.done.set_running_or_notify_cancel():
                     lane.end += work.size
@@ -144,8 +153,15 @@ class OwnerThreads(ThreadPoolExecutor):
             return None
 
     def _may_run(self, lane: _Lane) -> bool:
-        is_free = not lane.owner or self._users_running < self._users_max
+        is_free = not lane.owner or (
+            self._users_running < self._users_max and self._groups_running[lane.group] < self._group_max
+        )
         return bool(lane.waiting) and lane.running < self._owner_max and is_free
+
+    def _place(self, lane: _Lane) -> tuple[int, int, int, int]:
+        """Order lanes: first that of which least runs, then that of which least was done."""
+        following = lane.waiting[0]
+        return self._groups_running[lane.group], lane.running, lane.end + following.size, following.number
 
     def _end(self, lane: _Lane) -> None:
         with self._turns:
@@ -154,12 +170,11 @@ class OwnerThreads(ThreadPoolExecutor):
     def _count(self, lane: _Lane, more: int) -> None:
         lane.running += more
         self._users_running += more if lane.owner else 0
+        self._groups_running[lane.group] += more
+        if not self._groups_running[lane.group]:
+            del self._groups_running[lane.group]
         if not lane.running and not lane.waiting:
             del self._lanes[lane.owner]
-
-
-def _place(lane: _Lane) -> tuple[int, int, int]:
-    return lane.place
 
 
 class PlaceTurns:
@@ -221,8 +236,8 @@ class PlaceTurns:
 
 BESIDE_BYTES = 64 * 1024
 """Larger content is read beside the event loop (guess: half a millisecond for usual content)."""
-THREADS = 3
-"""Of which a user has one (guess: as many users as send much at the same moment)."""
+THREADS, OF_GROUP = 3, 2
+"""Of which a user has one, and the users of one tenant two (guess: as many send much at the same moment)."""
 
 LOOK_S = 50e-6
 BUSY_S = 250e-6
@@ -239,12 +254,13 @@ class _Sized(Executor):
 
     def submit(self, fn: Callable[P, ReturnT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ReturnT]:
         call = partial(fn, *args, **kwargs)
-        return _threads().put(call, owner=content_owner.get(), size=self._size_bytes)
+        owner, group = owner_and_group()
+        return _threads().put(call, owner=owner, group=group, size=self._size_bytes)
 
 
 @cache
 def _threads() -> OwnerThreads:
-    return OwnerThreads(THREADS, name="artelier-content", owner_max=1, initializer=_begin)
+    return OwnerThreads(THREADS, name="artelier-content", owner_max=1, group_max=OF_GROUP, initializer=_begin)
 
 
 class _Here(threading.local):

@@ -24,24 +24,30 @@ HELD = 1_200
 """More than a look returns."""
 
 
-async def _begun(kernel: Kernel, run_ids: Sequence[str], *, held: bool, **started: Any) -> None:
+async def _begun(
+    kernel: Kernel, run_ids: Sequence[str], *, held: bool, tenant: str = "default", **started: Any
+) -> None:
     """Runs that a process has begun; `held` says that a process of another machine drives them now."""
     now_us = kernel.services.clock.now_us()
     batches = list[Batch]()
     for run_id in run_ids:
-        stream = run_stream("default", run_id)
+        stream = run_stream(tenant, run_id)
         draft = Draft(ev.RunStarted(loop="agent", **started), now_us, "kernel")
         lease = LeaseRequest(stream=stream, holder=ELSEWHERE, now_us=now_us, ttl_us=30_000_000)
         batches.append(Batch(appends=[StreamAppend(stream, [draft])], acquire=lease if held else None))
     await asyncio.gather(*kernel.store.submit_all(batches))
 
 
-async def _approved(kernel: Kernel, run_id: str, *, agent: str = "boss") -> None:
+async def _approved(
+    kernel: Kernel, run_id: str, *, agent: str = "boss", tenant: str | None = None, model: str = "boss"
+) -> None:
     """A run that stopped for a question, has its answer, and waits for a worker."""
     agent_ = boss(kernel, asking(), agent_id=agent)
-    result = await agent_.run(run_id=run_id, model="boss", prompt="Have it done.", on_wait="return")
+    result = await agent_.run(
+        run_id=run_id, tenant=tenant, model=model, prompt="Have it done.", on_wait="return"
+    )
     assert result.status == "waiting_approval"
-    await kernel.for_tenant().approve(run_id)
+    await kernel.for_tenant(tenant).approve(run_id)
 
 
 def test_a_run_is_found_behind_a_thousand_that_others_drive(tmp_path: Path) -> None:
@@ -79,6 +85,55 @@ def test_a_tenants_worker_finds_its_run_behind_a_thousand_of_others(tmp_path: Pa
             await kernel.store.append(Batch(appends=[StreamAppend(run_stream("acme", "own"), [draft])]))
 
             assert await Worker(kernel, kernel.services, tenant="acme").due() == [("acme", "own")]
+
+    play(scenario())
+
+
+def test_runs_of_a_tenant_are_found_before_the_second_of_another(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with open_family(tmp_path, {}) as kernel:
+            await _begun(kernel, [f"other-{number:04d}" for number in range(HELD)], held=False)
+            await _begun(kernel, ["a", "b"], held=False, tenant="acme")
+
+            due = await Worker(kernel, kernel.services).due()
+
+            assert due[:4] == [
+                ("default", "other-0000"),
+                ("acme", "a"),
+                ("default", "other-0001"),
+                ("acme", "b"),
+            ]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_a_tenant_has_one_run_driven_beside_those_that_hold_all_slots(tmp_path: Path, spare: bool) -> None:
+    gate = Gate("done")
+
+    async def scenario() -> None:
+        models = {
+            "boss": ScriptedModel([tool_call("sure")] * 2 + [gate]),
+            "other": ScriptedModel([tool_call("sure")] * 2 + ["done"] * 2),
+        }
+        with open_family(tmp_path, models, tools=[asking()]) as kernel:
+            await kernel.tenants.open("acme")
+            await _approved(kernel, "held")
+            for run_id in ("a", "b"):
+                await _approved(kernel, run_id, tenant="acme", model="other")
+            await _approved(kernel, "waits")
+            worker = Worker(kernel, kernel.services, slots=1, spare=spare)
+            working = asyncio.ensure_future(worker.forever())
+            await gate.asked.wait()
+            if spare:
+                while set((await statuses(kernel, "acme")).values()) != {"completed"}:
+                    await asyncio.sleep(0.01)
+            else:
+                await kernel.services.clock.sleep(0.6)  # another look
+                assert await statuses(kernel, "acme") == {"a": "pending", "b": "pending"}
+            assert await statuses(kernel) == {"held": "running", "waits": "pending"}
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
     play(scenario())
 

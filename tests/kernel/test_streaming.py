@@ -11,6 +11,7 @@ import pytest
 
 from artelier import Limits, ModelReply, ModelRequest, ModelResult, Run
 from artelier.errors import ModelRefusedCall, ModelReplyBroken, OutputInvalid, ProviderUnavailable
+from artelier.kernel.steps.model_stream import PIECES_AT_ONCE
 from artelier.ports.model import Delta, Usage
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.stage import (
@@ -82,6 +83,40 @@ def test_pieces_come_first_then_the_recorded_whole_which_replays(tmp_path: Path)
             ]
             assert (await runs.render("r", "1")) == model.requests[0]
         model.assert_done()
+
+    play(scenario())
+
+
+def test_a_stream_that_never_waits_leaves_others_turns(tmp_path: Path) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def work(run: Run) -> Any:
+        nonlocal turns
+        aside = asyncio.ensure_future(others())
+        reading = run.stream_model(model="m", messages=[user("x")], max_output_tokens=10_000)
+        await anext(reading)
+        turns = 0
+        for _ in range(40 * PIECES_AT_ONCE):
+            await anext(reading)
+        aside.cancel()
+        counted = turns
+        async for _ in reading:
+            pass
+        return counted
+
+    pieces = ["a "] * 41 * PIECES_AT_ONCE
+    whole = ModelReply(text="".join(pieces), usage=Usage(input_tokens=1, output_tokens=9))
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, model=Stream([*pieces, whole])) as kernel:
+            assert await drive(kernel.for_tenant(), work) == "completed"
+            assert await result_of(kernel.for_tenant()) >= 39
 
     play(scenario())
 

@@ -13,7 +13,7 @@ from artelier import Run
 from artelier.errors import Conflict, InvalidRequest, NotFound, ReplayMismatch, RunStopped, RunSuspended
 from artelier.kernel.events import RunCancelled
 from artelier.log import Batch, Receipt
-from artelier.log.writer import POLL_S
+from artelier.log.writer_queue import POLL_S
 from artelier.testing import ManualClock
 from tests.kernel.stage import (
     ask,

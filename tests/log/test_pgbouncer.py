@@ -258,7 +258,7 @@ def test_a_commit_of_another_process_is_told_by_the_server_that_the_address_name
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No store looks by itself in time, so that whatever it learns, the server has said."""
-    monkeypatch.setattr("artelier.log.writer.POLL_S", 3_600.0)
+    monkeypatch.setattr("artelier.log.writer_queue.POLL_S", 3_600.0)
     place = f"{address}&listen={has_server().folder}"
 
     async def story() -> None:

@@ -388,7 +388,7 @@ def test_a_commit_of_another_process_is_told_and_not_waited_for(
     server: PostgresServer, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No store looks by itself in time, so that whatever it learns, the server has said."""
-    monkeypatch.setattr("artelier.log.writer.POLL_S", 3_600.0)
+    monkeypatch.setattr("artelier.log.writer_queue.POLL_S", 3_600.0)
 
     async def story() -> None:
         with closing(open_store(address, (TALLY,))) as one, closing(open_store(address, (TALLY,))) as two:

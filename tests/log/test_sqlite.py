@@ -339,7 +339,7 @@ def test_a_fork_that_uses_its_parents_store_is_told_so_and_the_parent_goes_on(
         await store.append(batch("run:a", *numbers))
 
     asyncio.run(append(1, 2))
-    with store._writer._wake:  # pyright: ignore[reportPrivateUsage] - the worst moment to fork
+    with store._writer._queue._wake:  # pyright: ignore[reportPrivateUsage] - the worst moment to fork
         _in_a_fork(in_child)
     _in_a_fork(in_child)
     asyncio.run(append(3))

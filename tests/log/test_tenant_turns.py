@@ -18,6 +18,7 @@ from artelier.log import (
     event,
 )
 from artelier.log.rate_windows import AT_ONCE
+from artelier.log.writer_queue import SHARED_ROWS_MAX
 
 FLOOD = 100
 
@@ -103,3 +104,45 @@ def test_a_commit_of_many_runs_wakes_a_few_of_each_tenant_in_a_pass(tmp_path: Pa
 
     assert max(grew) <= 2 * AT_ONCE
     assert done.index("b") <= 2 * AT_ONCE
+
+
+def large(tenant: str, number: int) -> Batch:
+    drafts = [Draft(Noted(n=number), 1, "me")] * (SHARED_ROWS_MAX + 1)
+    return Batch(appends=[StreamAppend(Stream(tenant, "main", "run:large"), drafts)])
+
+
+def test_a_batch_waits_for_one_large_batch_of_another_tenant_at_most(tmp_path: Path) -> None:
+    async def scenario() -> list[Receipt]:
+        store = SqliteStore(tmp_path / "s.db", ())
+        try:
+            asked = [
+                *(large("a", number) for number in range(4)),
+                *(noted("b", number) for number in range(4)),
+            ]
+            return await asyncio.gather(*store.submit_all(asked))
+        finally:
+            store.close()
+
+    receipts = asyncio.run(scenario())
+
+    size = SHARED_ROWS_MAX + 1
+    assert [one.seqs for one in receipts[:4]] == [(size,), (2 * size,), (3 * size,), (4 * size,)]
+    assert [one.position for one in receipts[4:]] == [size + 1, size + 2, size + 3, size + 4]
+
+
+def test_the_batches_of_a_tenant_keep_their_order_among_those_of_others(tmp_path: Path) -> None:
+    async def scenario() -> list[Receipt]:
+        store = SqliteStore(tmp_path / "s.db", ())
+        try:
+            asked = [batch for number in range(9) for batch in (noted("a", number), large("a", number))]
+            asked[4:4] = [noted("b", number) for number in range(700)]
+            return await asyncio.gather(*store.submit_all(asked))
+        finally:
+            store.close()
+
+    receipts = asyncio.run(scenario())
+
+    others = [one.position for one in receipts[4:704]]
+    own = [one.position for one in (*receipts[:4], *receipts[704:])]
+    assert own == sorted(own)
+    assert others == sorted(others)

@@ -12,6 +12,7 @@ import pytest
 
 from artelier import Session
 from artelier.errors import Conflict, InvalidExport, NotFound
+from artelier.kernel.export import transfer
 from artelier.log import GENESIS, DataKey, blob_name, blob_ref
 from artelier.log.blobs import name_blob
 from artelier.log.event import event_hash
@@ -67,6 +68,62 @@ def test_every_row_is_restored(made: Made, tmp_path: Path) -> None:
             for table in TABLES:
                 assert found[table] == rows[table], table
                 assert found[table] or table not in CARRIED
+
+    play(run())
+
+
+def test_content_is_stored_a_slice_at_a_time_and_every_row_is_restored(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, rows = made
+    monkeypatch.setattr(transfer, "SLICE_CONTENTS", 5)
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            before = kernel.store.commits
+            await kernel.for_tenant().import_chat(path)
+            stored = await kernel.store.query("SELECT count(*) FROM blobs")
+            assert kernel.store.commits - before >= stored[0][0] // 5, "others commit in between"
+            found = await rows_of(kernel)
+            assert {name: found[name] for name in TABLES} == {name: rows[name] for name in TABLES}
+            assert kernel.verify().findings == []
+
+    play(run())
+
+
+def test_an_import_whose_content_is_collected_meanwhile_is_refused_and_can_be_repeated(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = made
+    monkeypatch.setattr(transfer, "SLICE_CONTENTS", 5)
+    ahead = transfer._store_ahead  # pyright: ignore[reportPrivateUsage]
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+
+            async def collected(*args: Any) -> Any:
+                done = await ahead(*args)
+                assert (await kernel.collect()).blobs > 0
+                return done
+
+            with monkeypatch.context() as patched:
+                patched.setattr(transfer, "_store_ahead", collected)
+                with pytest.raises(Conflict, match="collected or erased"):
+                    await kernel.for_tenant().import_chat(path)
+            assert (await kernel.for_tenant().import_chat(path)).chat_id == "c"
+            assert kernel.verify().findings == []
+
+    play(run())
+
+
+def test_a_file_of_more_events_than_are_taken_is_refused(made: Made, tmp_path: Path) -> None:
+    path, _ = made
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            with pytest.raises(InvalidExport, match="more events"):
+                await kernel.for_tenant().import_chat(path, events_max=10)
+            assert not await kernel.store.query("SELECT 1 FROM blobs")
 
     play(run())
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from artelier.errors import TooManyAtOnce
-from artelier.server.security.connection_limits import AT_ONCE_MAX, WAITING_MAX, Admission
+from artelier.server.security.connection_limits import OPEN_MAX, Admission
 from artelier.server.security.users import User, Users, token_hash
 from tests.server.house import house
 
@@ -68,16 +68,20 @@ def test_a_turn_that_its_request_no_longer_waits_for_goes_to_the_next() -> None:
     asyncio.run(scenario())
 
 
-def test_more_requests_than_may_wait_are_refused_and_others_are_not() -> None:
+@pytest.mark.parametrize("turn_s", [600.0, 0.0])
+def test_more_requests_than_may_be_open_are_refused_and_others_are_not(turn_s: float) -> None:
     async def scenario() -> None:
-        admission = Admission(turn_s=600.0)
-        waiting = [asyncio.ensure_future(admission.take("a")) for _ in range(AT_ONCE_MAX + WAITING_MAX)]
+        admission = Admission(turn_s=turn_s)
+        waiting = [asyncio.ensure_future(admission.take("a")) for _ in range(OPEN_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyAtOnce):
             await admission.take("a")
         (await admission.take("b"))()
         for one in waiting:
             one.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        for end in await asyncio.gather(*waiting, return_exceptions=True):
+            if not isinstance(end, BaseException):
+                end()
+        (await admission.take("a"))()
 
     asyncio.run(scenario())

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from artelier.server.loop_shares import SHARE_S, LoopShares
-from artelier.threads import content_owner
+from artelier.threads import content_group, content_owner
 
 Order = list[str]
 
@@ -144,13 +144,20 @@ def test_a_task_that_never_began_is_cancelled_without_a_warning(recwarn: pytest.
     assert not list(recwarn)
 
 
-def test_strangers_have_one_share_together() -> None:
+def test_a_group_has_one_share_together_in_which_its_users_take_turns() -> None:
     order = Order()
 
+    async def grouped(owner: str, count: int) -> None:
+        content_group.set("group")
+        await _steps(owner, count, order)
+
     async def main() -> None:
-        many = [asyncio.create_task(_steps(f"address 10.0.0.{n}", 3, order)) for n in range(20)]
+        many = [asyncio.create_task(grouped("many", 3)) for _ in range(20)]
+        few = asyncio.create_task(grouped("few", 5))
         await asyncio.create_task(_steps("one", 5, order))
         assert len(order) - order.count("one") <= 2 * 5 + 2
+        await few
+        assert order.count("many") <= 2 * 5 + 2, "many has one task after the other in its turns"
         await asyncio.gather(*many)
 
     _run(main)

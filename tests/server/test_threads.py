@@ -66,6 +66,35 @@ def test_others_find_a_thread_while_one_owner_has_more_work_than_there_are() -> 
     assert hold.count == 9
 
 
+def test_others_find_a_thread_whatever_all_users_of_one_group_do() -> None:
+    threads = OwnerThreads(3, name="test", owner_max=1, group_max=2)
+    with held(threads) as hold:
+        asked = [threads.put(owner=owner, group="a", call=hold) for owner in "uvwxyz"]
+        hold.wait(2)
+
+        assert threads.put(owner="b", call=lambda: "done").result(PATIENCE_S) == "done"
+        assert hold.count == 2
+
+    assert [one.result(0) for one in asked] == [None] * 6
+
+
+def test_the_group_of_which_least_runs_comes_first() -> None:
+    threads, order = OwnerThreads(2, name="test", owner_max=1), list[str]()
+    with held(threads) as hold:
+        asked = [threads.put(owner=owner, group="a", call=hold) for owner in "uv"]
+        hold.wait(2)
+        names = [("w", "a"), ("x", "a"), ("b", "b")]
+        asked += [
+            threads.put(owner=owner, group=group, call=lambda owner=owner: order.append(owner))
+            for owner, group in names
+        ]
+        hold.let_go()
+        for one in asked:
+            one.result(PATIENCE_S)
+
+    assert order[0] == "b"
+
+
 def test_what_the_process_does_for_itself_finds_a_thread_whatever_all_users_do() -> None:
     threads = OwnerThreads(4, name="test", owner_max=2, kept=1)
     with held(threads) as hold:

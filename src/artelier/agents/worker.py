@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
 from artelier.agents.loop_registry import registered_loops, resume_run
@@ -62,9 +64,11 @@ class Worker:
         report: Report | None = None,
         slots: int = SLOTS,
         labels: Labels | None = None,
+        spare: bool = False,
     ) -> None:
         """`slots`: runs that are driven side by side. `labels`: take only runs that have begun and say this
-        of themselves; what has not begun yet is left to a worker without labels.
+        of themselves; what has not begun yet is left to a worker without labels. `spare`: drive one run more
+        of each tenant none of which is driven, since those of others may wait for models for hours.
 
         Errors: `InvalidRequest`.
         """
@@ -76,6 +80,7 @@ class Worker:
         self._report = report
         self._slots = slots
         self._labels = labels or Labels()
+        self._spare = spare
         self._freed = asyncio.Event()
         """Set whenever a drive ends."""
         self._has_more = False
@@ -95,7 +100,7 @@ class Worker:
         """The run that is driven alone among those that have stalled, and until when."""
 
     async def due(self) -> list[tuple[str, str]]:
-        """Runs that somebody should drive now, as (tenant, run id), oldest first.
+        """Runs that somebody should drive now, as (tenant, run id), in turns of their tenants.
 
         A child is its parent's to drive: for one that could go on, the run at the top of its tree is due.
         Other packages know of more: tasks that wait to be begun, children of runs that have ended. So do
@@ -114,7 +119,19 @@ class Worker:
                 if loop.due is not None:
                     found += await loop.due(services, look)
             found += await waiting(services, DUE_MAX, tenant=tenant)
-        return [key for key in found if run_stream(*key).name not in but]
+        return self._in_turns(key for key in found if run_stream(*key).name not in but)
+
+    def _in_turns(self, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Put runs of tenants first of whom least is driven; those of one tenant keep their order."""
+        driven = self._driven()
+        placed = list[tuple[int, tuple[str, str]]]()
+        for key in keys:
+            placed.append((driven[key[0]], key))
+            driven[key[0]] += 1
+        return [key for _, key in sorted(placed, key=itemgetter(0))]
+
+    def _driven(self) -> Counter[str]:
+        return Counter(tenant for tenant, _ in self._busy)
 
     async def once(self, *, until_us: int | None = None) -> int:
         """Start driving what is due and wait until it has ended; the number of runs driven.
@@ -185,16 +202,16 @@ class Worker:
             self._unbegun = [(one.tenant, one.run_id) for one in left]
         self._freed.clear()
         self._has_more = len(self._busy) >= self._slots
-        if self._has_more:
+        if self._has_more and not self._spare:
             return
         for key in await self._let_in([*self._unbegun, *await self.due()]):
             if draining.has_begun:
                 return
             if key in self._busy or key in self._refused:
                 continue
-            if len(self._busy) >= self._slots:
+            if len(self._busy) >= self._slots and not (self._spare and key[0] not in self._driven()):
                 self._has_more = True
-                return
+                continue
             if key in self._unbegun:
                 self._unbegun.remove(key)
             task = asyncio.get_running_loop().create_task(self._drive(*key))

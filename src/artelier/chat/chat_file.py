@@ -377,15 +377,17 @@ async def import_chat(
     path: str | Path,
     *,
     size_max_bytes: int = SIZE_BYTES_MAX,
+    events_max: int | None = None,
     by: str = "operator",
 ) -> ChatFileContents:
-    """Check the whole file, then append all of it as one batch. Errors: see `ChatsHandle.import_chat`."""
+    """Check the whole file, then take all of it in. Errors: see `ChatsHandle.import_chat`."""
     found = await import_file(
         services,
         keys,
         tenant,
         path,
         size_max_bytes=size_max_bytes,
+        events_max=events_max,
         by=by,
         about="chat",
         belongings=lambda header: ChatFile(header.chat),

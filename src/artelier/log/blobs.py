@@ -85,6 +85,19 @@ class DataKey(NamedTuple):
     scrub: Scrub | None = None
 
 
+class PackedContent(NamedTuple):
+    """Content as it is stored."""
+
+    codec: int
+    stored: bytes
+    size: int
+    """Bytes before compression."""
+
+
+NO_CONTENT = PackedContent(ERASED, b"", 0)
+"""What stands for content that was erased."""
+
+
 class Blob(NamedTuple):
     """A blob about to be stored."""
 
@@ -96,8 +109,8 @@ class Blob(NamedTuple):
     """What seals it; empty for plain content."""
     vault: tuple[Secret, ...] = ()
     """What rides with it."""
-    packed: tuple[int, bytes] | None = None
-    """Codec and bytes as they are stored, where that was done ahead of the writer."""
+    packed: PackedContent | None = None
+    """The content as it is stored, where that was made ahead of the writer; `content` may be empty then."""
 
 
 def name_blob(key: DataKey, *pieces: bytes) -> bytes:
@@ -354,16 +367,16 @@ class Keyring:
 
     def row(self, blob: Blob) -> tuple[str, bytes, int | None, int, int, bytes]:
         """A blob as a row of `blobs`."""
-        codec, stored = self.pack(blob) if blob.packed is None else blob.packed
-        return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
+        packed = self.pack(blob) if blob.packed is None else blob.packed
+        return blob.tenant, blob.name, blob.key_id, packed.codec, packed.size, packed.stored
 
-    def pack(self, blob: Blob) -> tuple[int, bytes]:
-        """Codec and bytes of a blob as they are stored. Any thread may ask."""
+    def pack(self, blob: Blob) -> PackedContent:
+        """Return the content of a blob as it is stored. Any thread may ask."""
         codec, stored = pack(blob.content)
         if blob.secret:
             assert self._sealer is not None
             codec, stored = codec | SEALED, self._sealer.seal(blob.secret, blob.name, stored)
-        return codec, stored
+        return PackedContent(codec, stored, len(blob.content))
 
     def unpack(
         self, name: bytes, key_id: int | None, secret: bytes | None, codec: int, stored: bytes, size: int

@@ -388,6 +388,10 @@ class Store(Protocol):
         """Rows of views, in portable SQL with `?` parameters; for this package's peers, not for users."""
         ...
 
+    async def survey(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Do the same as `query` in a thread, on a connection of its own: for what reads many rows."""
+        ...
+
     async def renew(self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None) -> None:
         """Extend a holder's leases: those of `streams`, or every one."""
 

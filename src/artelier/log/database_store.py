@@ -246,9 +246,9 @@ class DatabaseStore(ABC):
         return await self.submit(batch)
 
     def _pack_ahead(self, blobs: Sequence[Blob]) -> list[Blob]:
-        packed = self.keyring.pack
+        pack = self.keyring.pack
         return [
-            one if len(one.content) <= PACKED_AHEAD_BYTES else one._replace(packed=packed(one))
+            one if len(one.content) <= PACKED_AHEAD_BYTES else one._replace(content=b"", packed=pack(one))
             for one in blobs
         ]
 
@@ -384,6 +384,13 @@ class DatabaseStore(ABC):
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         return self._rows(sql, parameters)
+
+    async def survey(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        def read() -> list[Row]:
+            with self._snapshot() as db:
+                return _all_rows(db, sql, parameters)
+
+        return await asyncio.to_thread(read)
 
     async def renew(self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None) -> None:
         await self._writer.call(lambda db: extend_leases(db, holder, until=until, streams=streams))

@@ -48,10 +48,17 @@ from artelier.log.rows.contents import (
 
 def measure(db: Database, wanted: Erasing) -> Wiped:
     """Return what `wipe` would take away."""
+    return _reach(db, wanted)[0]
+
+
+def _reach(db: Database, wanted: Erasing) -> tuple[Wiped, list[int], list[int]]:
+    """Return what an erasure takes away, with the keys and the rows of contents that go."""
     keys = _keys(db, wanted)
-    blobs, size_bytes = contents.measure_contents(db, wanted, keys)
+    found = contents.reached_contents(db, wanted, keys)
     values = contents.count_values(db, wanted)
-    return Wiped(keys=len(keys), blobs=blobs, size_bytes=size_bytes, values=values)
+    size_bytes = sum(size for _, size in found)
+    done = Wiped(keys=len(keys), blobs=len(found), size_bytes=size_bytes, values=values)
+    return done, keys, [row for row, _ in found]
 
 
 def wipe(db: Database, wanted: Erasing) -> Wiped:
@@ -60,7 +67,7 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
     Errors: `Conflict` if it is something else than `wanted.expected`; then nothing is taken away.
     Cost: one scan of `blobs`, and what is overwritten.
     """
-    done = measure(db, wanted)
+    done, keys, rows = _reach(db, wanted)
     if wanted.expected is not None and done != wanted.expected:
         raise Conflict(
             "what is to be erased has changed since it was measured",
@@ -68,8 +75,7 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
             expected=wanted.expected,
             got=done,
         )
-    keys = _keys(db, wanted)
-    contents.empty_contents(db, wanted, keys)
+    contents.empty_contents(db, rows)
     drop_keys(db, keys)
     contents.drop_values(db, wanted)
     # A key is made and dropped: that is how other processes learn that what they remember may be gone.
@@ -78,11 +84,11 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
 
 
 def _keys(db: Database, wanted: Erasing) -> list[int]:
-    bound = wanted.upto_key
+    bound, some = wanted.upto_key, set(wanted.keys)
     return [
         key
         for key in keys_of_tenant(db, wanted.tenant)
-        if (wanted.whole or key in wanted.keys) and (bound is None or key <= bound)
+        if (wanted.whole or key in some) and (bound is None or key <= bound)
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
+from artelier.log.blobs import ERASED
 from artelier.log.contract import LeaseEnd, Store, Tx, decode_stored
 from artelier.log.event import EventData, Stream, decode_data
 from artelier.log.rate_windows import PRESENT_US
@@ -209,11 +210,28 @@ async def has_blob(store: Store, tenant: str, name: bytes) -> bool:
     return bool(await store.query("SELECT 1 FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)))
 
 
+NAMES_A_STATEMENT = 500
+"""Below SQLite's bound of parameters."""
+
+
+def count_stored(tx: Tx, tenant: str, names: Sequence[bytes]) -> int:
+    """Return how many of these contents a tenant has that were not erased."""
+    count, each = 0, list(dict.fromkeys(names))
+    for at in range(0, len(each), NAMES_A_STATEMENT):
+        some = each[at : at + NAMES_A_STATEMENT]
+        marks = ",".join("?" * len(some))
+        sql = f"SELECT name FROM blobs WHERE name IN ({marks}) AND tenant = ? AND codec <> {ERASED}"
+        count += len(tx.execute(sql, (*some, tenant)).fetchall())
+    return count
+
+
+_CONTENT_SIZE = "SELECT max(rowid), coalesce(sum(size), 0) FROM blobs WHERE rowid > ? AND tenant = ?"
+
+
 async def content_size(store: Store, tenant: str, *, after: int) -> tuple[int | None, int]:
     """Return the newest row of a tenant's content after a row, and the bytes of what came after it."""
-    rows = await store.query(
-        "SELECT max(rowid), coalesce(sum(size), 0) FROM blobs WHERE rowid > ? AND tenant = ?", (after, tenant)
-    )
+    ask = store.query if after else store.survey
+    rows = await ask(_CONTENT_SIZE, (after, tenant))
     return rows[0][0], rows[0][1]
 
 

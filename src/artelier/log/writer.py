@@ -3,7 +3,8 @@
 It owns the write connection. Heads, leases and the last position are cached and dropped whenever another
 process has written (`Database.data_version`); one that has upgraded the views ends all writing here. Each
 batch of a group is validated alone; a failed fsync fails the whole group.
-Read next: `contract.py` for what is promised, `database_store.py` for reading.
+Read next: `contract.py` for what is promised, `writer_queue.py` for whose turn it is, `database_store.py` for
+reading.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import deque
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -29,10 +30,9 @@ from artelier.errors import (
     LeaseLost,
     NewerSchema,
     SequenceConflict,
-    StoreClosed,
     StoreUnavailable,
 )
-from artelier.log.blobs import ERASED, Blob, Keyring
+from artelier.log.blobs import NO_CONTENT, Blob, Keyring
 from artelier.log.contract import Applied, Batch, FaultHook, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.database import Database
 from artelier.log.erasure import wrap_keys
@@ -41,20 +41,9 @@ from artelier.log.rate_windows import TenantTurns
 from artelier.log.rows import coordination, events
 from artelier.log.rows.contents import add_contents, add_values, are_keys_gone, find_secret, newest_key
 from artelier.log.views import LIST_EVERY, LISTED, LISTING_SINCE, Dispatch, list_positions, stored_versions
+from artelier.log.writer_queue import WriterJob, WriterQueue
 
 T = TypeVar("T")
-
-GROUP_MAX = 512
-"""Batches per commit: bounds the time a waiter of the same group may lose to others."""
-
-LINGER_FROM = 12
-"""A group at least this large says that many runs are at work; then waiting a little saves fsyncs."""
-
-LINGER_S = 0.020
-"""How long a busy writer waits for its group to grow (measured: 0.03 fsyncs per cycle at 1,000 runs)."""
-
-POLL_S = 0.1
-"""How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
 
 
 class _StreamHead:
@@ -69,44 +58,7 @@ class _StreamHead:
         self.hash = hash_
 
 
-class _WriterJob:
-    """A submitted batch, a plain function to run inside a transaction, or both as one."""
-
-    __slots__ = ("batch", "call", "error", "future", "loop", "result")
-
-    def __init__(self, batch: Batch | None, call: Callable[[Database], Any] | None) -> None:
-        self.batch = batch
-        self.call = call
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    @property
-    def tenant(self) -> str:
-        """Return whose batch it is, the same for all batches of a run; empty for a plain function."""
-        batch = self.batch
-        if batch is None:
-            return ""
-        if batch.fence is not None:
-            return batch.fence.stream.tenant
-        if batch.acquire is not None:
-            return batch.acquire.stream.tenant
-        return batch.appends[0].stream.tenant if batch.appends else ""
-
-    def resolve(self) -> None:
-        """Tell the waiter, in its loop."""
-        if self.future.done():  # its waiter was cancelled; the batch stands as it was decided
-            return
-        if self.error is None:
-            self.future.set_result(self.result)
-        else:
-            self.future.set_exception(self.error)
-            # A run that ends on the first of several refused batches never looks at the others.
-            self.future.exception()
-
-
-def _resolve(turns: TenantTurns, jobs: list[_WriterJob]) -> None:
+def _resolve(turns: TenantTurns, jobs: list[WriterJob]) -> None:
     """Wake the waiters of a group, a few of each tenant in a pass of their loop."""
     for job in jobs:
         turns.call(job.tenant, job.resolve)
@@ -126,7 +78,10 @@ _UNFIT = (UnicodeError, OverflowError, msgspec.MsgspecError)
 
 
 class Writer:
-    """Commits batches in the order they were submitted. `stop()` finishes what is queued."""
+    """Commits the batches of each tenant in the order they were submitted; tenants take turns.
+
+    `stop()` finishes what is queued.
+    """
 
     def __init__(
         self,
@@ -155,11 +110,7 @@ class Writer:
         self._newer = ""
         """What a newer Artelier has changed of the store since this process opened it; empty for nothing."""
         self._fault = fault
-        self._queue: deque[_WriterJob] = deque()
-        self._wake = threading.Condition(threading.Lock())
-        self._stopping = False
-        self._is_told = False
-        """Another process is said to have committed since this one looked."""
+        self._queue = WriterQueue()
         self._heads: dict[Stream, _StreamHead] = {}
         self._leases: dict[Stream, int] = {}
         self._on_keys = on_keys
@@ -180,7 +131,6 @@ class Writer:
         """The last position of which the store says whose it is."""
         self._data_version = -1
         self._abroad = False
-        self._last_group = 0
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, TenantTurns] = WeakKeyDictionary()
         """Of the loops whose waiters it wakes."""
         self._pid = os.getpid()
@@ -192,72 +142,46 @@ class Writer:
     # -- called from event loops
 
     def submit(self, batch: Batch) -> asyncio.Future[Receipt]:
-        return self._enqueue(_WriterJob(batch, None))
+        return self._enqueue(WriterJob(batch, None))
 
     def submit_all(self, batches: Sequence[Batch]) -> list[asyncio.Future[Receipt]]:
-        return self._enqueue_all([_WriterJob(batch, None) for batch in batches])
+        return self._enqueue_all([WriterJob(batch, None) for batch in batches])
 
     def call(self, function: Callable[[Database], T]) -> asyncio.Future[T]:
-        """Run a function in a write transaction, in order with the batches."""
-        return cast("asyncio.Future[T]", self._enqueue(_WriterJob(None, function)))
+        """Run a function in a write transaction, in the order of such calls."""
+        return cast("asyncio.Future[T]", self._enqueue(WriterJob(None, function)))
 
     def submit_with(self, batch: Batch, function: Callable[[Database], T]) -> asyncio.Future[T]:
         """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
-        return cast("asyncio.Future[T]", self._enqueue(_WriterJob(batch, function)))
+        return cast("asyncio.Future[T]", self._enqueue(WriterJob(batch, function)))
 
-    def _enqueue(self, job: _WriterJob) -> asyncio.Future[Any]:
+    def _enqueue(self, job: WriterJob) -> asyncio.Future[Any]:
         return self._enqueue_all([job])[0]
 
-    def _enqueue_all(self, jobs: list[_WriterJob]) -> list[asyncio.Future[Any]]:
+    def _enqueue_all(self, jobs: list[WriterJob]) -> list[asyncio.Future[Any]]:
         if self._pid != os.getpid():  # before the lock: nobody here would ever release it
             raise another_process()
-        with self._wake:
-            if self._stopping:
-                raise StoreClosed("the store is closed", hint="Open the kernel again.")
-            was_empty = not self._queue
-            self._queue.extend(jobs)
-            if was_empty or len(self._queue) >= GROUP_MAX:
-                self._wake.notify()
+        self._queue.put(jobs)
         return [job.future for job in jobs]
 
     def look(self) -> None:
         """Look for commits of other processes now, not at the next poll."""
-        with self._wake:
-            self._is_told = True
-            self._wake.notify()
+        self._queue.look()
 
     def stop(self) -> None:
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
+        self._queue.stop()
         self._thread.join()
 
     # -- the thread
 
     def _work(self) -> None:
-        while (group := self._next_group()) is not None:
+        while (group := self._queue.take()) is not None:
             if group:
+                began_s = time.monotonic()
                 self._commit(group)
-                self._last_group = len(group)
+                self._queue.end(group, began_s=began_s)
             else:
                 self._look_abroad()
-
-    def _next_group(self) -> list[_WriterJob] | None:
-        """The next batches to commit; empty after an idle poll interval; None at the end."""
-        with self._wake:
-            if not self._queue:
-                if self._stopping:
-                    return None
-                if not self._is_told:
-                    self._wake.wait(POLL_S)
-                self._is_told = False
-            if self._last_group >= LINGER_FROM and not self._stopping:
-                self._wake.wait_for(self._is_full, LINGER_S)
-            queue = self._queue
-            return [queue.popleft() for _ in range(min(len(queue), GROUP_MAX))]
-
-    def _is_full(self) -> bool:
-        return len(self._queue) >= GROUP_MAX or self._stopping
 
     def _look_abroad(self) -> None:
         try:
@@ -305,7 +229,7 @@ class Writer:
             )
         self._connections = self._db.connections
 
-    def _commit(self, group: list[_WriterJob]) -> None:
+    def _commit(self, group: list[WriterJob]) -> None:
         moved = False
         try:
             self._check_place()
@@ -320,7 +244,7 @@ class Writer:
             self._abandon(group, error)
         self._announce(group, moved=moved)
 
-    def _write_together(self, group: list[_WriterJob]) -> bool | None:
+    def _write_together(self, group: list[WriterJob]) -> bool | None:
         """Apply all jobs and commit, as if none were refused, which is the rule. If one is, take all back.
 
         Returns whether there were events; None if all was taken back. A server is waited for once, at the
@@ -346,7 +270,7 @@ class Writer:
         self._begin()
         return None
 
-    def _write_apart(self, group: list[_WriterJob]) -> bool:
+    def _write_apart(self, group: list[WriterJob]) -> bool:
         """Apply one job after the other and commit; of those that are refused, each alone is.
 
         Returns whether there were events.
@@ -401,7 +325,7 @@ class Writer:
         ]
         return ", ".join(changed)
 
-    def _abandon(self, group: list[_WriterJob], error: BaseException) -> None:
+    def _abandon(self, group: list[WriterJob], error: BaseException) -> None:
         if self._db.in_transaction:
             with suppress(Exception):  # a broken disk; the waiters must still learn of it
                 self._db.rollback()
@@ -412,8 +336,8 @@ class Writer:
             if job.batch is not None and job.batch.fence is not None:
                 self._lost[job.batch.fence] = str(clear)
 
-    def _announce(self, group: list[_WriterJob], *, moved: bool) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[_WriterJob]] = {}
+    def _announce(self, group: list[WriterJob], *, moved: bool) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[WriterJob]] = {}
         for job in group:
             loops.setdefault(job.loop, []).append(job)
         if moved or self._abroad:
@@ -438,7 +362,7 @@ class Writer:
             return InvalidEvent(f"an event holds what cannot be stored: {error}")
         return self._db.batch_error(error) or error
 
-    def _run(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
+    def _run(self, job: WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
         if job.batch is not None:
             job.result = self._apply(job.batch, hashes)
         if job.call is not None:
@@ -453,7 +377,7 @@ class Writer:
         self._leases.clear()
         self._heads.clear()
 
-    def _run_one(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
+    def _run_one(self, job: WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
         """Apply one job; a refused one leaves no trace, neither in the tables nor in the caches."""
         db, position, count = self._db, self._position, len(hashes)
         db.execute("SAVEPOINT job")
@@ -470,7 +394,7 @@ class Writer:
             self._forget(hashes, count)
         db.execute("RELEASE SAVEPOINT job")
 
-    def _break_off(self, job: _WriterJob) -> None:
+    def _break_off(self, job: WriterJob) -> None:
         """Have what was queued behind a refused batch refused too, if it goes on from that."""
         batch = job.batch
         if batch is None or batch.fence is None or not batch.builds:
@@ -499,7 +423,7 @@ class Writer:
 
     def _check_keys(self, blobs: Sequence[Blob]) -> None:
         """Nothing is written under a key that somebody has dropped meanwhile: nobody could erase it again."""
-        stored = {blob.key_id for blob in blobs if blob.packed != (ERASED, b"")}
+        stored = {blob.key_id for blob in blobs if blob.packed != NO_CONTENT}
         for key_id in stored - self._live_keys:
             if key_id is None:
                 continue

@@ -29,14 +29,17 @@ from artelier.kernel import AgentResult, run_row
 
 logger = logging.getLogger("artelier.server")
 
-AT_ONCE_MAX = 64
-"""Errands of one server (guess: far more than two cores serve)."""
+OF_TENANT_MAX = 64
+"""Errands of one tenant (guess: far more than two cores serve)."""
+AT_ONCE_MAX = 512
+"""Errands of one server: a world that runs is one for hours, and costs next to nothing between its turns."""
 ENDED_MAX = 256
 """Failures that are remembered."""
 
 READS_OF_TENANT_MAX = 2
 READS_AT_ONCE_MAX = 6
-"""Whole histories that one server reads at once. Each has the loop for a page of 1,000 events at a time."""
+"""Whole histories that one server reads at once; a tenant that reads none may read one. Each has the loop for
+a page of 1,000 events at a time."""
 
 LET_GO_S = 5.0
 """The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
@@ -60,26 +63,44 @@ class Errands:
     """The errands of one app, by subject: `("turn", tenant, run id)`."""
 
     _at_work: dict[Key, Errand] = field(default_factory=dict[Key, Errand])
+    _of_tenant: Counter[str] = field(default_factory=Counter[str])
     _failed: dict[Key, ArtelierError] = field(default_factory=dict[Key, ArtelierError])
 
     def start(self, key: Key, work: Coroutine[Any, Any, Any], *, about: object = None) -> Errand:
-        """Let it run. Errors: `Conflict` if one about the same is on its way; `QueueFull`."""
-        going = self.at_work(key)
-        if going is not None or len(self._at_work) >= AT_ONCE_MAX:
-            work.close()
-            if going is not None:
+        """Let it run.
+
+        Errors: `Conflict` if one about the same is on its way; `TooManyAtOnce`, `QueueFull`.
+        """
+        try:
+            if self.at_work(key) is not None:
                 raise Conflict(
                     f"{key[0]} {key[-1]} is being worked on already",
                     hint="Wait until that is done, or look at what it does so far.",
                 )
-            raise QueueFull("the server has its hands full", hint="Try again in a moment.")
+            self.check_room(key[1])
+        except ArtelierError:
+            work.close()
+            raise
         self._failed.pop(key, None)
         errand = Errand(asyncio.get_running_loop().create_task(self._run(key, work)), about)
         self._at_work[key] = errand
+        self._of_tenant[key[1]] += 1
         errand.task.add_done_callback(lambda _: self._remove(key, errand))
         return errand
 
+    def check_room(self, tenant: str) -> None:
+        """Refuse more work of a tenant that has its share. Errors: `TooManyAtOnce`, `QueueFull`."""
+        if self._of_tenant[tenant] >= OF_TENANT_MAX:
+            raise TooManyAtOnce(
+                "the server works on enough for this tenant",
+                expected=f"at most {OF_TENANT_MAX} at once",
+                hint="Try again when some of it is done; a world that runs can be paused.",
+            )
+        if self._of_tenant.total() >= AT_ONCE_MAX:
+            raise QueueFull("the server has its hands full", hint="Try again in a moment.")
+
     def _remove(self, key: Key, errand: Errand) -> None:
+        self._of_tenant -= Counter([key[1]])
         if self._at_work.get(key) is errand:  # else the next one has begun already
             del self._at_work[key]
 
@@ -129,7 +150,7 @@ class LongReads:
                 expected=f"at most {READS_OF_TENANT_MAX} at once",
                 hint="Try again when one of them is done.",
             )
-        if self._at_work.total() >= READS_AT_ONCE_MAX:
+        if self._at_work[tenant] and self._at_work.total() >= READS_AT_ONCE_MAX:
             raise QueueFull("the server reads enough whole histories", hint="Try again in a moment.")
         self._at_work[tenant] += 1
         try:
@@ -185,7 +206,7 @@ class Driver:
     async def _forever(self) -> None:
         """A store that is locked or full for now is no reason to stop for good."""
         while True:
-            worker = Worker(self._kernel, self._kernel.services, report=_report)
+            worker = Worker(self._kernel, self._kernel.services, report=_report, spare=True)
             try:
                 await worker.forever(settle_s=SETTLE_S)
             except StoreClosed:
@@ -218,7 +239,8 @@ async def send_work(
     """Let work go on beside the answer, and wait until its run has begun.
 
     `check_begun` refuses a run that another server has begun for something else.
-    Errors: what the work refused before that; `Conflict` if the same is on its way, `QueueFull`.
+    Errors: what the work refused before that; `Conflict` if the same is on its way, `TooManyAtOnce`,
+    `QueueFull`.
     """
     try:
         await let_go(errands, key, desk, run_id)

@@ -12,9 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Generator
-from functools import partial
 from types import FrameType
-from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -26,11 +24,10 @@ from artelier.server.security.connection_limits import (
     HEADERS_S,
     UNREAD_S,
     WAITING_SHARE,
-    AcceptErrors,
     GuardedConnection,
     Waiting,
-    raise_file_limit,
 )
+from artelier.server.security.connections import Acceptor, Connections, connections_max, raise_file_limit
 from artelier.server.settings import ServerSettings
 from artelier.threads import OwnerThreads
 
@@ -38,8 +35,6 @@ ENDING_S = 10
 """How long requests at hand may take when the server ends."""
 QUEUE = 2048
 """Connections that may wait to be accepted."""
-ACCEPTED_AT_ONCE = 32
-"""The event loop accepts so many before one of them is looked at, and tries so often where all fail."""
 THREAD_SWITCH_S = 0.0001
 """How long a thread that computes keeps the interpreter while the event loop waits for it. The loop gives
 the interpreter up at every row that it reads and every packet that it sends: at Python's 5 ms, a request
@@ -100,7 +95,9 @@ class Server(uvicorn.Server):
         may be read."""
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not a line for each bad request
         self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
-        connection = partial(GuardedConnection, waiting=self.waiting, unread_s=unread_s)
+        self.connections = Connections(most=connections_max())
+        self._unread_s = unread_s
+        self._acceptors = list[Acceptor]()
         super().__init__(
             uvicorn.Config(
                 app,
@@ -111,8 +108,6 @@ class Server(uvicorn.Server):
                 lifespan="on",
                 timeout_graceful_shutdown=ENDING_S,
                 proxy_headers=False,
-                backlog=ACCEPTED_AT_ONCE,
-                http=cast("type[asyncio.Protocol]", connection),
             )
         )
         self._app = app
@@ -126,21 +121,32 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(AcceptErrors(loop))
         loop.set_default_executor(make_executor())
         loop.set_task_factory(LoopShares(loop))
         self._thread_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(self._thread_switch_s, THREAD_SWITCH_S))
-        await super().startup(sockets)
+        await super().startup([])
         for listening in sockets or ():
-            listening.listen(QUEUE)  # uvicorn has one number for both
+            self._acceptors.append(Acceptor(listening, self._make_connection, connections=self.connections))
         # Collections of garbage stop everybody: they leave out what is there for good, two hundred
         # thousand objects of code and routes, each time a tenth of a second.
         leave_out(self)
         give_large_back()
         self._app.state.late.on_included = gc.freeze
 
+    def _make_connection(self) -> GuardedConnection:
+        return GuardedConnection(
+            connections=self.connections,
+            waiting=self.waiting,
+            unread_s=self._unread_s,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
         self._app.state.hub.close()
         await super().shutdown(sockets)
         look_again(self)

@@ -13,38 +13,44 @@ from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, TypeVar
 
-from artelier.threads import content_owner
+from artelier.threads import owner_and_group
 
 ReturnT = TypeVar("ReturnT")
 _Steps = Coroutine[Any, Any, ReturnT] | Generator[Any, None, ReturnT]
 """The steps of a task."""
 
-STRANGER, STRANGERS = "address ", "strangers"
-"""The beginning of the name of an owner who is not signed in, and the owner of the share of all of them."""
+STRANGERS = "strangers"
+"""The group of all who are not signed in."""
 SHARE_S = 0.002
-"""Of a turn of the loop, for all tasks of a user; a step that has begun goes on to its end (guess: many usual
-steps, each some 0.1 ms)."""
-
-
-def sharer_of(owner: str) -> str:
-    """Return whose share it is: strangers, each an address, have one together."""
-    return STRANGERS if owner.startswith(STRANGER) else owner
+"""Of a turn of the loop, for all tasks of the users of a tenant; a step that has begun goes on to its end
+(guess: many usual steps, each some 0.1 ms)."""
 
 
 class _Share:
-    """One user's share: the time taken in this turn of the loop, and the tasks that wait for the next."""
+    """The share of a group of users: the time taken in this turn of the loop, and who waits for the next."""
 
     __slots__ = ("is_counting", "spent_s", "waiting")
 
     def __init__(self) -> None:
         self.spent_s = 0.0
         self.is_counting = False
-        self.waiting = deque[asyncio.Future[None]]()
+        self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """The tasks of each user; the one whose turn is next first."""
+
+    def wait(self, owner: str, turn: asyncio.Future[None]) -> None:
+        lane = self.waiting.get(owner)
+        if lane is None:
+            lane = self.waiting[owner] = deque()
+        lane.append(turn)
 
     def wake(self) -> bool:
         """Let the next task go on; return False if none waits."""
         while self.waiting:
-            turn = self.waiting.popleft()
+            owner = next(iter(self.waiting))
+            lane = self.waiting.pop(owner)
+            turn = lane.popleft()
+            if lane:
+                self.waiting[owner] = lane  # behind the others now
             if not turn.done():
                 turn.set_result(None)
                 return True
@@ -52,7 +58,9 @@ class _Share:
 
 
 class LoopShares:
-    """Gives each `content_owner` a share of one event loop; what the process does for itself has no bound.
+    """Gives each group of users a share of one event loop; what the process does for itself has no bound.
+
+    Whose a task is says `content_owner`, which group `content_group`. In a group its users take turns.
 
     A task factory: `loop.set_task_factory(LoopShares(loop))`.
     """
@@ -60,41 +68,41 @@ class LoopShares:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._shares = dict[str, _Share]()
-        """Of each user whose tasks did something in this turn, or wait."""
+        """Of each group whose tasks did something in this turn, or wait."""
 
     def __call__(
         self, loop: asyncio.AbstractEventLoop, coro: _Steps[ReturnT], /, **more: Any
     ) -> asyncio.Task[ReturnT]:
         return asyncio.Task(_InShares(coro, self), loop=loop, **more)
 
-    def turn_of(self, owner: str) -> asyncio.Future[None] | None:
+    def turn_of(self, owner: str, group: str) -> asyncio.Future[None] | None:
         """Return what a task has to wait for before its next step; None if it may go on."""
-        share = self._shares.get(owner)
+        share = self._shares.get(group)
         if share is None or (share.spent_s < SHARE_S and not share.waiting):
             return None
         turn = self._loop.create_future()
-        share.waiting.append(turn)
+        share.wait(owner, turn)
         return turn
 
-    def spend(self, owner: str, seconds: float) -> None:
+    def spend(self, group: str, seconds: float) -> None:
         """Count what a step took, and let the next go on that waits."""
-        if not owner:
+        if not group:
             return
-        share = self._shares.get(owner)
+        share = self._shares.get(group)
         if share is None:
-            share = self._shares[owner] = _Share()
+            share = self._shares[group] = _Share()
         share.spent_s += seconds
         if not share.is_counting:
             share.is_counting = True
-            self._loop.call_soon(self._next_turn, owner, share)
+            self._loop.call_soon(self._next_turn, group, share)
         if share.waiting and share.spent_s < SHARE_S:
             share.wake()
 
-    def _next_turn(self, owner: str, share: _Share) -> None:
+    def _next_turn(self, group: str, share: _Share) -> None:
         share.is_counting = False
         share.spent_s = 0.0
         if not share.wake():
-            del self._shares[owner]
+            del self._shares[group]
 
 
 class _InShares(Coroutine[object, Any, ReturnT]):
@@ -106,28 +114,30 @@ class _InShares(Coroutine[object, Any, ReturnT]):
         self._coro = coro
         self._shares = shares
         self._waits_as = ""
-        """The owner for whose turn it waits, or was woken."""
+        """The group for whose turn it waits, or was woken."""
 
     def send(self, value: Any) -> object:
-        owner = self._waits_as or sharer_of(content_owner.get())
+        if self._waits_as:
+            return self._step(self._waits_as, self._coro.send, value)
+        owner, group = owner_and_group()
         if not owner:
             return self._coro.send(value)
-        if not self._waits_as and (turn := self._shares.turn_of(owner)) is not None:
-            self._waits_as = owner
+        if (turn := self._shares.turn_of(owner, group)) is not None:
+            self._waits_as = group
             return next(turn.__await__())  # as `await turn` does
-        return self._step(owner, self._coro.send, value)
+        return self._step(group, self._coro.send, value)
 
     def throw(self, *error: Any) -> object:
         # A task that is cancelled waits no longer. It may have been woken for a turn, which passes on.
-        return self._step(self._waits_as or sharer_of(content_owner.get()), self._coro.throw, *error)
+        return self._step(self._waits_as or owner_and_group()[1], self._coro.throw, *error)
 
-    def _step(self, owner: str, go: Callable[..., object], *args: Any) -> object:
+    def _step(self, group: str, go: Callable[..., object], *args: Any) -> object:
         self._waits_as = ""
         began_s = perf_counter()
         try:
             return go(*args)
         finally:
-            self._shares.spend(owner, perf_counter() - began_s)
+            self._shares.spend(group, perf_counter() - began_s)
 
     def close(self) -> None:
         self._coro.close()

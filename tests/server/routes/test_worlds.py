@@ -241,9 +241,12 @@ def test_few_whole_histories_are_read_at_once(tmp_path: Path) -> None:
                 refused(await served.ada.get("/worlds/w/hash"), 429, "too_many_at_once")
                 refused(await served.eve.get("/worlds/w/hash"), 404, "not_found")  # others have their share
             with ExitStack() as taken:
-                for number in range(6):
-                    taken.enter_context(reads.turn(f"t{number}"))
+                for tenant in ("default", *(f"t{number}" for number in range(5))):
+                    taken.enter_context(reads.turn(tenant))
                 refused(await served.ada.get("/worlds/w/hash"), 503, "queue_full")
+                refused(
+                    await served.eve.get("/worlds/w/hash"), 404, "not_found"
+                )  # who reads none may read one
             good(await served.ada.get("/worlds/w/hash"))
 
     play(scenario())

@@ -15,11 +15,15 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`first` is the answer to the prompt, `then` the one to tool results; `schema` what the run asks for."""
+    """`first` is the answer to the prompt, `then` the one to tool results; `schema` what the run asks for.
+
+    `delay_s` is how long each answer takes.
+    """
 
     first: Callable[[], Any]
     then: Callable[[], Any] = lambda: "done"
     schema: Any = None
+    delay_s: float = 0
 
 
 def _deep(depth: int) -> Any:
@@ -63,6 +67,7 @@ def result_of(name: str) -> Any:
 
 REPLIES: dict[str, Reply] = {
     "decent": Reply(lambda: "done"),
+    "slow": Reply(lambda: "done", delay_s=10.0),
     "decent-schema": Reply(lambda: {"code": "aab"}, schema=_pattern("^a+b$")),
     "freeze": Reply(lambda: tool_call("freeze")),
     "decent-call": Reply(_calls("small")),

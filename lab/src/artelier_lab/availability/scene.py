@@ -18,6 +18,8 @@ class Scene:
     """One attack, or one twin of it."""
 
     attacker: Client
+    colleagues: tuple[Client, ...]
+    """Other users of the attacker's tenant."""
     stranger: Client
     served: Process
     name: str

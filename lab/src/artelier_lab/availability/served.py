@@ -31,6 +31,8 @@ from artelier_lab.availability.replies import REPLIES, result_of
 
 ATTACKER, NEIGHBOUR = "attacker", "neighbour"
 TOKENS = {ATTACKER: "a" * 43, NEIGHBOUR: "b" * 43}
+COLLEAGUES = {f"colleague-{number}": f"{number}" * 43 for number in range(8)}
+"""More users of the attacker's tenant, with their tokens."""
 PASSWORD = "correct horse battery"
 VAULT_KEY = "a vault key for a trial"
 FILES_MAX = 1024
@@ -148,7 +150,9 @@ def _models() -> dict[str, Any]:
 
         return reply
 
-    return models | {f"reply:{name}": ScriptedModel(answer(name)) for name in REPLIES}
+    return models | {
+        f"reply:{name}": ScriptedModel(answer(name), delay_s=one.delay_s) for name, one in REPLIES.items()
+    }
 
 
 async def serve(path: Path, provider_url: str, plant: str) -> None:
@@ -165,9 +169,11 @@ async def serve(path: Path, provider_url: str, plant: str) -> None:
     for tenant in TOKENS:
         await kernel.tenants.open(Tenant(tenant, grants={"tools:*", "artifacts:*", "media:send"}))
     hashed = password_hash(PASSWORD)
+    people = [(tenant, tenant, token) for tenant, token in TOKENS.items()]
+    people += [(name, ATTACKER, token) for name, token in COLLEAGUES.items()]
     users = Users(
-        User(name=name, role="admin", tenants=(name,), tokens=(token_hash(token),), password=hashed)
-        for name, token in TOKENS.items()
+        User(name=name, role="admin", tenants=(tenant,), tokens=(token_hash(token),), password=hashed)
+        for name, tenant, token in people
     )
     app = create_app(kernel, settings=ServerSettings(users=users, secret_file=path.with_suffix(".key")))
     bound = bind("127.0.0.1", 0)

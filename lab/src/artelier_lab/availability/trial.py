@@ -13,7 +13,7 @@ from artelier_lab.availability.client import Client
 from artelier_lab.availability.neighbour import GIVEN_UP_S
 from artelier_lab.availability.processes import Level, Process
 from artelier_lab.availability.scene import Input, Scene
-from artelier_lab.availability.served import ATTACKER, NEIGHBOUR, TOKENS
+from artelier_lab.availability.served import ATTACKER, COLLEAGUES, NEIGHBOUR, TOKENS
 
 P99_MS_MAX, MS_MAX = 250.0, 1_000.0
 """What another tenant may notice, on two cores of one's own."""
@@ -117,7 +117,13 @@ class House:
         return Client(self.port, token=TOKENS.get(tenant, ""))
 
     def scene(self, name: str) -> Scene:
-        return Scene(attacker=self.client(ATTACKER), stranger=self.client(), served=self.served, name=name)
+        return Scene(
+            attacker=self.client(ATTACKER),
+            colleagues=tuple(Client(self.port, token=token) for token in COLLEAGUES.values()),
+            stranger=self.client(),
+            served=self.served,
+            name=name,
+        )
 
     def begin(self) -> None:
         self._neighbour.say("begin")

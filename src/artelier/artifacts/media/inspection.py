@@ -32,7 +32,7 @@ from artelier.ports.media import (
     Medium,
     PdfText,
 )
-from artelier.threads import PlaceTurns, content_owner
+from artelier.threads import PlaceTurns, owner_and_group
 
 # The headers of images and sounds: their type, their size in pixels or seconds, and whether they are
 # whole.
@@ -525,7 +525,7 @@ async def _read_pdf(content: bytes) -> MediaFacts:
         return question.ask(message, time_s=PDF_TIME_S)
 
     places = _places.setdefault(asyncio.get_running_loop(), PlaceTurns(PDFS_AT_ONCE, owner_max=1))
-    async with places.turn(content_owner.get()):
+    async with places.turn(owner_and_group()[1]):
         try:
             answer = await asyncio.to_thread(ask)
         except asyncio.CancelledError:

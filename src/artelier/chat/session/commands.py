@@ -539,11 +539,16 @@ class ChatsHandle:
         return await export_chat(self.services, self.id, chat_id, path)
 
     async def import_chat(
-        self: TenantScope, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
+        self: TenantScope,
+        path: str | Path,
+        *,
+        size_max_bytes: int = SIZE_BYTES_MAX,
+        events_max: int | None = None,
+        by: str = "operator",
     ) -> ChatFileContents:
         """Take a chat into this tenant, hash for hash: its runs are records, the chat goes on.
 
-        Units:  `size_max_bytes` bounds the unpacked size.
+        Units:  `size_max_bytes` bounds the unpacked size, `events_max` the events: they are one commit.
         Errors: `InvalidExport` that names what is wrong; `Conflict` if a chat, run or other artifact of that
         name is here; `NotFound`. Nothing is imported by a refusal.
         """
@@ -551,5 +556,11 @@ class ChatsHandle:
 
         await self.state()
         return await import_chat(
-            self.services, self.keys, self.id, path, size_max_bytes=size_max_bytes, by=by
+            self.services,
+            self.keys,
+            self.id,
+            path,
+            size_max_bytes=size_max_bytes,
+            events_max=events_max,
+            by=by,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
@@ -40,13 +40,15 @@ from artelier.log import (
     Draft,
     EventData,
     RawDraft,
+    Store,
     Stream,
     StreamAppend,
     Tx,
     run_stream,
     tenant_stream,
 )
-from artelier.log.blobs import ERASED, ContentErased, name_blob
+from artelier.log.blobs import NO_CONTENT, ContentErased, name_blob
+from artelier.log.queries import count_stored
 from artelier.pii.vault import placeholders_in
 
 if TYPE_CHECKING:
@@ -190,27 +192,32 @@ async def check_placeholders(
             )
 
 
+SLICE_CONTENTS = 500
+SLICE_BYTES = 8 * 1024 * 1024
+"""Of content that is stored with one commit: an import of many keeps nobody else waiting for long."""
+
+
 class ImportContents:
     """The content of a checked file, read again blob by blob while it is stored: never all in memory."""
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        tenant: str,
-        ids: dict[int, DataKey],
-        size_max_bytes: int,
-        *,
-        more: Sequence[Blob] = (),
-    ) -> None:
-        """`more` comes before the content of the file."""
-        self._more = more
+    def __init__(self, file: BinaryIO, tenant: str, ids: dict[int, DataKey], size_max_bytes: int) -> None:
         self._file = file
         self._tenant = tenant
         self._ids = ids
         self._size_max = size_max_bytes
 
+    def slices(self) -> Iterator[list[Blob]]:
+        """Yield the contents, some at a time."""
+        some, size_bytes = list[Blob](), 0
+        for blob in self:
+            some.append(blob)
+            size_bytes += len(blob.content)
+            if len(some) == SLICE_CONTENTS or size_bytes > SLICE_BYTES:
+                yield some
+                some, size_bytes = [], 0
+        yield some
+
     def __iter__(self) -> Iterator[Blob]:
-        yield from self._more
         pieces: list[bytes] = []
         for line in ArchiveReader(self._file, size_max_bytes=self._size_max).lines():
             if not isinstance(line, BlobLine):
@@ -224,6 +231,32 @@ class ImportContents:
                     raise InvalidExport("the file was changed while it was imported")
                 secret = key.secret if key.is_sealing else b""
                 yield Blob(self._tenant, line.name, key.key_id, content, secret)
+
+
+async def _store_ahead(store: Store, slices: Iterator[list[Blob]]) -> tuple[list[Blob], list[bytes]]:
+    """Store contents slice by slice, but for the last one; return that, and the names of the others.
+
+    Nothing refers to them yet: if the import ends before its events are there, they are garbage.
+    """
+    names, last = list[bytes](), await asyncio.to_thread(next, slices)
+    while (following := await asyncio.to_thread(next, slices, None)) is not None:
+        await store.append(Batch(blobs=last))
+        names += [blob.name for blob in last]
+        last = following
+    return last, names
+
+
+def _still_stored(tenant: str, names: Sequence[bytes]) -> Callable[[Tx], None]:
+    """A guard: nobody has collected what was stored ahead."""
+
+    def check(tx: Tx) -> None:
+        if count_stored(tx, tenant, names) != len(set(names)):
+            raise Conflict(
+                "content was collected or erased while it was imported",
+                hint="Nothing was imported. Try again.",
+            )
+
+    return check
 
 
 class Transferred(msgspec.Struct, frozen=True, kw_only=True):
@@ -344,16 +377,25 @@ async def import_file(
     by: str = "operator",
     belongings: Callable[[Header], Belongings] | None = None,
     about: str = "agent",
+    events_max: int | None = None,
 ) -> Inspected:
-    """Check the whole file, then append all of it as one batch.
+    """Check the whole file, store its content, then append all of its events as one batch.
 
     `belongings` is for files of agents, or of what `about` says: given the header, who checks what the file
-    holds beside runs and says what else its import brings about. Errors: see `TenantKernel.import_`.
+    holds beside runs and says what else its import brings about. `events_max`: how many events it may have,
+    which are one commit. Errors: see `TenantKernel.import_`.
     """
     with open_export(path) as file:
         found = await asyncio.to_thread(
             inspect, file, size_max_bytes=size_max_bytes, belongings=belongings, about=about
         )
+        if events_max is not None and len(found.drafts) > events_max:
+            raise InvalidExport(
+                "the file has more events than are imported here",
+                expected=f"at most {events_max:,}: they are one commit, for which others wait",
+                got=f"{len(found.drafts):,}",
+                hint="Import it in the terminal, in a quiet moment.",
+            )
         more = NOTHING
         if found.belongings is not None:
             found.leave_out(await _given_way(services, tenant, found))
@@ -367,15 +409,16 @@ async def import_file(
             for number, secret in found.keys.items()
         }
         gone, erasure = await _gone(keys, tenant, found)
-        contents = ImportContents(file, tenant, ids, size_max_bytes, more=(*more.blobs, *gone))
+        contents = ImportContents(file, tenant, ids, size_max_bytes)
         if services.personal is not None:
             scrubber = services.personal(tenant)
             named = await asyncio.to_thread(placeholders_of, contents, scrubber)
             await check_placeholders(services, tenant, named, scrubber)
+        last, names = await _store_ahead(services.store, contents.slices())
         batch = Batch(
-            guard=both(same_caps(tenant, found, caps), more.guard),
+            guard=both(both(same_caps(tenant, found, caps), more.guard), _still_stored(tenant, names)),
             appends=appends_of(services, tenant, found, ids, caps, by, more=(*more.events, *erasure)),
-            blobs=cast(Sequence[Blob], contents),
+            blobs=[*more.blobs, *gone, *last],
         )
         await _append(services, batch)
     return found
@@ -386,7 +429,7 @@ async def _gone(keys: KeyStore, tenant: str, found: Inspected) -> tuple[list[Blo
     if not found.gone or found.belongings is None:
         return [], []
     key_id = await keys.gone_key(tenant)
-    emptied = [Blob(tenant, name, key_id, b"", packed=(ERASED, b"")) for name in sorted(found.gone)]
+    emptied = [Blob(tenant, name, key_id, b"", packed=NO_CONTENT) for name in sorted(found.gone)]
     name = found.belongings.erased_parts
     data = ContentErased(
         keys=(key_id,), what=name, blobs=len(emptied), upto_key=key_id, stream=name.partition(":")[2]

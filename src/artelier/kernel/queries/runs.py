@@ -638,15 +638,16 @@ SELECT r.tenant, r.run FROM awake r
    AND (? = '[]' OR r.model IN (SELECT value FROM json_each(?)))
    AND (? = '[]' OR r.agent IN (SELECT value FROM json_each(?)))
    AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)
- ORDER BY r.id LIMIT ?
+ ORDER BY row_number() OVER (PARTITION BY r.tenant ORDER BY r.id), r.id LIMIT ?
 """
 """A run that waits for its child is woken by what wakes the child; one that is paused is not."""
 
 
 async def due_runs(store: Store, look: DueLook) -> list[tuple[str, str]]:
-    """Return runs at the top of their trees that should be driven now, as (tenant, run id), oldest first.
+    """Return runs at the top of their trees that should be driven now, as (tenant, run id).
 
-    They are runs of built-in loops that are not over and wait for nothing.
+    First comes the oldest of each tenant, then the second of each. They are runs of built-in loops that are
+    not over and wait for nothing.
     Cost: O(runs that are awake), however many have ended.
     """
     labels = look.labels

@@ -320,7 +320,7 @@ async def usage_of(store: Store, tenant: str, agent: str) -> AgentUsage | None:
 async def _usage(
     store: Store, tenant: str, condition: str, values: Sequence[str | int], *, limit: int
 ) -> list[AgentUsage]:
-    rows = await store.query(
+    rows = await store.survey(
         "SELECT agent, runs, cost, (SELECT l.run FROM runs l WHERE l.id = newest), last_us FROM"
         " (SELECT agent, count(*) AS runs, sum(cost) AS cost, max(id) AS newest, max(started_us) AS last_us"
         f" FROM runs WHERE tenant = ? AND agent <> '' AND {condition} GROUP BY agent ORDER BY agent LIMIT ?)",

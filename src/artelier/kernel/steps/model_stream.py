@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from typing import cast
@@ -32,6 +33,9 @@ Item = Delta | ModelReply
 PIECE_CHARS = 16 * 1024
 """Of a reply that is searched for personal data at once, while it is written."""
 
+PIECES_AT_ONCE = 32
+"""Of a reply whose pieces come without a pause; then others have a turn of the event loop."""
+
 CUT_PERCENT = 130
 """Of the tokens that were asked for, by estimate: English prose has 4.5 to 5 characters per token, and the
 estimate counts 4, so a whole reply must not be cut for that."""
@@ -44,7 +48,11 @@ async def stream_reply(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | Mo
     if (step := core.delivery.steps.get(ready.key)) is not None:
         step.bill = stream.bill
     try:
-        while not stream.is_done:
+        for number in itertools.count(1):
+            if stream.is_done:
+                return
+            if number % PIECES_AT_ONCE == 0:
+                await asyncio.sleep(0)
             item = await stream.next()
             if thought is not None and (piece := await thought.take(item)) is not None:
                 yield Delta(reasoning=piece)

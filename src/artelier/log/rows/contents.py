@@ -7,15 +7,13 @@ called in a transaction.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from artelier.log.blobs import ERASED, IMPORTED, SEALED, Erasing
 from artelier.log.contract import Row
 from artelier.log.database import Database
-
-KEYS_A_STATEMENT = 500
-"""Below SQLite's bound of parameters."""
 
 Named = tuple[str, bytes]
 """Tenant and name of a blob."""
@@ -106,54 +104,45 @@ def part_key_of_content(db: Database, tenant: str, name: bytes) -> tuple[int, by
 Condition = tuple[str, tuple[object, ...]]
 
 
-def _in_reach(wanted: Erasing, column: str, some: Sequence[object], rest: str) -> Iterable[Condition]:
-    """Yield the conditions of the rows that an erasure reaches: all of a tenant, or some by a column."""
+def _in_reach(wanted: Erasing, column: str, some: Sequence[object], rest: str) -> Condition:
+    """Return the condition of the rows that an erasure reaches: all of a tenant, or some by a column."""
     if wanted.whole:
         bound = "" if wanted.upto_key is None else " AND (key_id IS NULL OR key_id <= ?)"
         upto = () if wanted.upto_key is None else (wanted.upto_key,)
-        yield f"tenant = ? AND {rest}{bound}", (wanted.tenant, *upto)
-        return
-    for start in range(0, len(some), KEYS_A_STATEMENT):
-        part = some[start : start + KEYS_A_STATEMENT]
-        yield f"tenant = ? AND {column} IN ({', '.join('?' * len(part))}) AND {rest}", (wanted.tenant, *part)
+        return f"tenant = ? AND {rest}{bound}", (wanted.tenant, *upto)
+    listed = f"{column} IN (SELECT {_LISTED[column]} FROM json_each(?))"
+    return f"tenant = ? AND {listed} AND {rest}", (wanted.tenant, json.dumps(list(some)))
 
 
-def _contents(wanted: Erasing, keys: Sequence[int]) -> Iterable[Condition]:
-    return _in_reach(wanted, "key_id", keys, f"codec <> {ERASED}")
+_LISTED = {"key_id": "CAST(value AS BIGINT)", "placeholder": "value"}
 
 
-def _values(wanted: Erasing) -> Iterable[Condition]:
+def _values(wanted: Erasing) -> Condition:
     return _in_reach(wanted, "placeholder", wanted.placeholders, "sealed IS NOT NULL")
 
 
-def measure_contents(db: Database, wanted: Erasing, keys: Sequence[int]) -> tuple[int, int]:
-    """Return how many contents an erasure reaches, and their bytes. Cost: one scan of `blobs`."""
-    blobs = size_bytes = 0
-    for condition, parameters in _contents(wanted, keys):
-        sql = f"SELECT count(*), coalesce(sum(size), 0) FROM blobs WHERE {condition}"
-        count, size = db.only(sql, parameters)
-        blobs, size_bytes = blobs + count, size_bytes + size
-    return blobs, size_bytes
+def reached_contents(db: Database, wanted: Erasing, keys: Sequence[int]) -> list[tuple[int, int]]:
+    """Return row and bytes of the contents that an erasure reaches. Cost: one scan of `blobs`."""
+    condition, parameters = _in_reach(wanted, "key_id", keys, f"codec <> {ERASED}")
+    return db.execute(f"SELECT rowid, size FROM blobs WHERE {condition}", parameters).fetchall()
 
 
-def empty_contents(db: Database, wanted: Erasing, keys: Sequence[int]) -> None:
-    """Take away the bytes of the contents that an erasure reaches."""
-    for condition, parameters in _contents(wanted, keys):
-        db.execute(f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE {condition}", (b"", *parameters))
+def empty_contents(db: Database, rows: Iterable[int]) -> None:
+    """Take away the bytes of the contents in these rows."""
+    sql = f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE rowid = ?"
+    db.executemany(sql, [(b"", row) for row in rows])
 
 
 def count_values(db: Database, wanted: Erasing) -> int:
     """Return how many values of the vault an erasure reaches."""
-    return sum(
-        db.only(f"SELECT count(*) FROM vault WHERE {condition}", parameters)[0]
-        for condition, parameters in _values(wanted)
-    )
+    condition, parameters = _values(wanted)
+    return db.only(f"SELECT count(*) FROM vault WHERE {condition}", parameters)[0]
 
 
 def drop_values(db: Database, wanted: Erasing) -> None:
     """Take away the values of the vault that an erasure reaches; their placeholders stay."""
-    for condition, parameters in _values(wanted):
-        db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
+    condition, parameters = _values(wanted)
+    db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
 
 
 def lost_values(db: Database) -> dict[str, int]:

@@ -57,14 +57,21 @@ async def session_of(desk: Desk, id: str, branch: str = "main", *, by: str = "")
 async def start_turn(
     session: Session, errands: Errands, text: str = "", *, trigger: str = "generate", **more: Any
 ) -> wire.TurnStarted:
-    """Ask for a turn and drive it while the answer is on its way. Errors: those of `Session.ask`."""
+    """Ask for a turn and drive it while the answer is on its way.
+
+    Errors: those of `Session.ask`; `TooManyAtOnce`, `QueueFull` before anything is recorded.
+    """
+    errands.check_room(session.desk.id)
     run_id = await session.ask(text, trigger=trigger, **more)
     drive_turn(session, errands, run_id)
     return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
 
 
 def drive_turn(session: Session, errands: Errands, run_id: str) -> None:
-    """Drive the branch's newest run until it ends or waits for somebody. Errors: `Conflict`, `QueueFull`."""
+    """Drive the branch's newest run until it ends or waits for somebody.
+
+    Errors: `Conflict`, `TooManyAtOnce`, `QueueFull`.
+    """
     errands.start(("turn", session.desk.id, run_id), session.resume(on_wait="suspend"))
 
 
@@ -392,6 +399,10 @@ async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
         file.close()
 
 
+IMPORTED_EVENTS_MAX = 30_000
+"""Of a chat that one request brings in: they are one commit, for which all others wait (25 us each, measured)."""
+
+
 @router.post("/import", status_code=201, operation_id="sessions_import", openapi_extra=_BODY)
 async def import_(desk: Desk, actor: Actor, request: Request) -> wire.CarriedChat:
     """Take a chat out of a file: its runs are records, the chat goes on. Nothing is taken of a broken one."""
@@ -399,7 +410,7 @@ async def import_(desk: Desk, actor: Actor, request: Request) -> wire.CarriedCha
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
         path = Path(folder) / "chat.artelier"
         await asyncio.to_thread(path.write_bytes, content)
-        done = await desk.import_chat(path, by=actor)
+        done = await desk.import_chat(path, events_max=IMPORTED_EVENTS_MAX, by=actor)
     return wire.CarriedChat.model_validate(done)
 
 

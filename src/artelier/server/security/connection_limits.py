@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
-import resource
 import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
@@ -20,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES, count_items, pieces
 from artelier.errors import InvalidRequest, TooManyAtOnce
 from artelier.server.errors import TooLarge, wire_of
+from artelier.server.security.connections import Connections
 from artelier.server.security.login_sessions import place_of
 from artelier.threads import run_in_content_thread
 
@@ -72,14 +71,17 @@ AT_ONCE_MAX = 8
 """Requests of one user at work: a browser opens six connections."""
 TURN_S = 0.25
 """The longest time for which a request keeps its turn: one that waits for something else keeps nobody out."""
-WAITING_MAX = 1_000
-"""Requests of one user that wait for a turn."""
+OPEN_MAX = 1_000
+"""Requests of one user that are not answered to the end: they wait for a turn, are at work or stream."""
+OPEN_SHARE = 2
+"""One user has at most one in so many of all connections."""
 
 
 class _Lane:
     """The turns of one user, and those who wait for one."""
 
     def __init__(self) -> None:
+        self.open = 0
         self.taken = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
 
@@ -87,25 +89,49 @@ class _Lane:
 class Admission:
     """The turns of all users of one server."""
 
-    def __init__(self, *, at_once_max: int = AT_ONCE_MAX, turn_s: float = TURN_S) -> None:
+    def __init__(
+        self, *, at_once_max: int = AT_ONCE_MAX, turn_s: float = TURN_S, open_max: int = OPEN_MAX
+    ) -> None:
         self._at_once_max = at_once_max
         self._turn_s = turn_s
+        self._open_max = open_max
         self._lanes: dict[str, _Lane] = {}
 
     async def take(self, user: str) -> Callable[[], None]:
-        """Wait for a turn of this user; return what gives it back, which may be called twice.
+        """Wait for a turn of this user; return what ends the request, which may be called twice.
 
-        Errors: `TooManyAtOnce` if too many wait.
+        Errors: `TooManyAtOnce` if the user has too many requests that have not ended.
         """
         lane = self._lanes.setdefault(user, _Lane())
-        if lane.taken < self._at_once_max:
-            lane.taken += 1
-        elif len(lane.waiting) >= WAITING_MAX:
+        if lane.open >= self._open_max:
             raise TooManyAtOnce(
                 "too many requests of this user at one time",
-                expected=f"at most {WAITING_MAX}",
-                hint="Wait for answers before asking more.",
+                expected=f"at most {self._open_max}",
+                hint="Wait for answers, or close streams, before asking more.",
             )
+        lane.open += 1
+        try:
+            end_turn = await self._take_turn(user, lane)
+        except BaseException:
+            self._end(user, lane)
+            raise
+        ended = list[bool]()
+
+        def end() -> None:
+            if not ended:
+                ended.append(True)
+                end_turn()
+                self._end(user, lane)
+
+        return end
+
+    def _end(self, user: str, lane: _Lane) -> None:
+        lane.open -= 1
+        self._forget_idle(user, lane)
+
+    async def _take_turn(self, user: str, lane: _Lane) -> Callable[[], None]:
+        if lane.taken < self._at_once_max:
+            lane.taken += 1
         else:
             await self._wait(user, lane)
         loop, given_back = asyncio.get_running_loop(), list[bool]()
@@ -137,8 +163,11 @@ class Admission:
                 turn.set_result(None)
                 return
         lane.taken -= 1
-        if not lane.taken:
-            self._lanes.pop(user, None)
+        self._forget_idle(user, lane)
+
+    def _forget_idle(self, user: str, lane: _Lane) -> None:
+        if not lane.taken and not lane.open and self._lanes.get(user) is lane:
+            del self._lanes[user]
 
 
 ARRIVING_MAX = 128
@@ -176,8 +205,6 @@ WAITING_PER_ADDRESS_MAX = 128
 """Connections of one address without a request. A browser opens about six."""
 WAITING_SHARE = 4
 """At most one in so many of the process's file descriptors belongs to connections without a request."""
-FILES_MAX = 65_536
-"""How far the process's own limit of open files is raised, if the system allows it."""
 HEAD_LINES_MAX = 200
 HEAD_BYTES_MAX = 64 * 1024
 """Of the headers of one request, whoever sends it: 13,000 short ones took up to 67 ms of the event loop
@@ -187,10 +214,6 @@ PIECES_MAX = 250
 PIECE_BYTES_MIN = 64
 """A body comes in at most `PIECES_MAX` pieces, and one more for each `PIECE_BYTES_MIN` bytes. Each costs
 16 us: one body in chunks of one byte took all of the event loop, and 20 of 1,000 pieces 0.4 s of it."""
-SAID_EACH_S = 60.0
-"""How often the log says that no connection can be accepted."""
-
-logger = logging.getLogger("artelier.server")
 
 
 class Waiting:
@@ -277,9 +300,12 @@ class GuardedConnection(H11Protocol):
     _is_lingering = False
     _deadline: asyncio.TimerHandle | None = None
 
-    def __init__(self, *, waiting: Waiting, unread_s: float, **settings: Any) -> None:
+    def __init__(
+        self, *, connections: Connections, waiting: Waiting, unread_s: float, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.conn: _Exchanges = _Exchanges(h11.SERVER)
+        self._connections = connections
         self._waiting = waiting
         self._unread_s = unread_s
 
@@ -287,6 +313,7 @@ class GuardedConnection(H11Protocol):
         super().connection_made(transport)
         self.place = place_of(self.client[0]) if self.client is not None else ""
         close_unread(transport.get_extra_info("socket"), after_s=self._unread_s)
+        self._connections.add(self)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -322,6 +349,7 @@ class GuardedConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._connections.remove(self)
         super().connection_lost(exc)
 
     def _is_answered_early(self) -> bool:
@@ -348,6 +376,7 @@ class GuardedConnection(H11Protocol):
     def drop(self) -> None:
         """Close it now, without waiting for the other side."""
         self._stop_waiting()
+        self._connections.remove(self)
         self.transport.abort()
 
     def _wait(self) -> None:
@@ -369,36 +398,3 @@ def close_unread(connection: socket.socket, *, after_s: float) -> None:
     """
     if hasattr(socket, "TCP_USER_TIMEOUT") and connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(after_s * 1000)))
-
-
-def raise_file_limit() -> int:
-    """Raise the process's limit of open files as far as the system allows; return the limit that holds."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return FILES_MAX if soft == resource.RLIM_INFINITY else soft
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):
-        return soft
-    return wanted
-
-
-class AcceptErrors:
-    """The event loop's exception handler while a server runs: a full table of files fills no log."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._said_s: float | None = None
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report an exception that nobody caught; those of `accept` once in a while."""
-        told = f"{context.get('message', '')} {context.get('handle', '')}"
-        # The loop tries again a second later, also when the server has ended meanwhile.
-        if "socket.accept()" not in told and "_start_serving" not in told:
-            loop.default_exception_handler(context)
-            return
-        now_s = self._loop.time()
-        if self._said_s is None or now_s - self._said_s >= SAID_EACH_S:
-            self._said_s = now_s
-            logger.error("no connection can be accepted: %s", context.get("exception"))

@@ -26,13 +26,14 @@ from artelier.artifacts.content import CONTENT_BYTES_MAX
 from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
-from artelier.server.loop_shares import STRANGER, sharer_of
-from artelier.server.security.connection_limits import Admission, Arrivals
+from artelier.server.loop_shares import STRANGERS
+from artelier.server.security.connection_limits import OPEN_MAX, OPEN_SHARE, Admission, Arrivals
+from artelier.server.security.connections import connections_max
 from artelier.server.security.held_bodies import HeldBodies, HeldBody, StoredContents, stored_contents
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.security.login_sessions import place_of
 from artelier.server.settings import ServerSettings
-from artelier.threads import content_owner
+from artelier.threads import content_group, content_owner
 
 logger = logging.getLogger("artelier.server")
 
@@ -104,7 +105,7 @@ class Guard:
         self._proxies = settings.proxies
         self._is_secure = settings.public is not None and settings.public.is_secure
         self._gate = gate
-        self._admission = Admission()
+        self._admission = Admission(open_max=min(OPEN_MAX, connections_max() // OPEN_SHARE))
         self._arrivals = Arrivals()
         self._bodies = HeldBodies(
             largest_bytes=max(settings.upload_max_bytes, settings.body_max_bytes, SPOKEN_MAX_BYTES)
@@ -141,12 +142,13 @@ class Guard:
                 scope["path"] = _raw_path(scope)
                 identity = self._check_person(scope, headers)
             owner = _owner_of(scope, identity)
-            exchange.owner, exchange.arrivals = sharer_of(owner), self._arrivals
+            exchange.owner, exchange.arrivals = owner if identity else STRANGERS, self._arrivals
             if exchange.is_api:
                 exchange.take_turn = partial(self._admission.take, owner)
             exchange.body_max = self._body_max(scope["path"])
             exchange.check_length(headers.get("content-length", ""), is_safe=scope["method"] in SAFE)
             content_owner.set(owner)
+            content_group.set(_group_of(identity))
             exchange.contents = StoredContents(partial(self._contents.take_stored, owner))
             stored_contents.set(exchange.contents)
             exchange.take_place = partial(self._bodies.take, owner, is_parsed=not _is_large(scope["path"]))
@@ -426,7 +428,14 @@ def _owner_of(scope: Scope, identity: Identity | None) -> str:
     """Return who answers for what a request takes: a user, or the address of somebody who is none."""
     if identity is not None:
         return identity.name
-    return f"{STRANGER}{place_of(scope['client'][0])}" if scope.get("client") else ""
+    return f"address {place_of(scope['client'][0])}" if scope.get("client") else ""
+
+
+def _group_of(identity: Identity | None) -> str:
+    """Return with whom that user shares: those of the same tenants, and what works for these."""
+    if identity is None:
+        return STRANGERS
+    return "" if identity.tenants is None else f"tenant {', '.join(identity.tenants)}"
 
 
 def _raw_path(scope: Scope) -> str:

@@ -5,13 +5,16 @@ from artelier_lab.availability.inputs import (
     answers,
     bodies,
     chat_files,
+    chat_imports,
     chats,
     crumbs,
     documents,
     floods,
+    held_answers,
     programs,
     reads,
     shared_pools,
+    societies,
     strangers,
     uploads,
 )
@@ -22,6 +25,7 @@ INPUTS = (
     *uploads.INPUTS,
     *chats.INPUTS,
     *chat_files.INPUTS,
+    *chat_imports.INPUTS,
     *agents.INPUTS,
     *documents.INPUTS,
     *programs.INPUTS,
@@ -30,6 +34,8 @@ INPUTS = (
     *floods.INPUTS,
     *answers.INPUTS,
     *crumbs.INPUTS,
+    *held_answers.INPUTS,
+    *societies.INPUTS,
 )
 """In the order in which they are tried."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from artelier_lab.availability.client import Answer, Client
-from artelier_lab.availability.inputs.builders import counted, many
+from artelier_lab.availability.inputs.builders import MIB, counted, many
 from artelier_lab.availability.neighbour import ADDRESS
 from artelier_lab.availability.scene import Input, Scene
 from artelier_lab.availability.served import NEIGHBOUR, TOKENS
@@ -37,16 +37,37 @@ def _chain(count: int) -> dict[str, Any]:
     return {"profile_id": "trial", "operations": operations}
 
 
-async def _check(scene: Scene, count: int) -> Answer:
-    return await scene.attacker.post("/profiles/validate", {"profile": _chain(count)}, within_s=HELD_S)
+async def _check(client: Client, count: int) -> Answer:
+    return await client.post("/profiles/validate", {"profile": _chain(count)}, within_s=HELD_S)
 
 
 async def _check_many(scene: Scene) -> str:
-    return counted(await many(60, lambda _: _check(scene, 490), at_once=60))
+    return counted(await many(60, lambda _: _check(scene.attacker, 490), at_once=60))
 
 
 async def _check_one(scene: Scene) -> bool:
-    return (await _check(scene, 3)).is_good
+    return (await _check(scene.attacker, 3)).is_good
+
+
+async def _send_signs(client: Client, size_bytes: int) -> Answer:
+    said = [{"role": "user", "content": "<" * size_bytes}]
+    asked = {"model": "openai-chat:gpt-4o", "messages": said, "max_tokens": 50}
+    return await client.post("/chat/completions", asked, base="/v1")
+
+
+async def _compute_together(scene: Scene) -> str:
+    """All users of a tenant send what takes long to read, each a few times."""
+    asked = [
+        ask
+        for client in scene.colleagues
+        for ask in (*(_check(client, 490) for _ in range(6)), _send_signs(client, 4 * MIB))
+    ]
+    return counted(await asyncio.gather(*asked))
+
+
+async def _compute_a_little(scene: Scene) -> bool:
+    asked = [ask for client in scene.colleagues for ask in (_check(client, 3), _send_signs(client, 10))]
+    return all(answer.is_good for answer in await asyncio.gather(*asked))
 
 
 async def _invoke(client: Client, id: str, code: str, *, count: int = 1) -> list[Answer]:
@@ -75,5 +96,6 @@ async def _run_short(scene: Scene) -> bool:
 
 INPUTS = (
     Input(name="profiles-checked-60", attack=_check_many, twin=_check_one),
+    Input(name="colleagues-8", attack=_compute_together, twin=_compute_a_little),
     Input(name="programs-endless-12", attack=_spin, twin=_run_short),
 )

@@ -1,0 +1,207 @@
+"""What waits for the writer of a process, and in which groups it is committed: tenants take turns.
+
+Read next: `writer.py`, which commits the groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from artelier.errors import StoreClosed
+from artelier.log.contract import Batch
+from artelier.log.database import Database
+
+GROUP_MAX = 512
+"""Batches per commit: bounds the time a waiter of the same group may lose to others."""
+
+GROUP_ROWS_MAX = 2_048
+"""Events and contents per commit of one tenant, some 50 ms (guess: more than 512 usual batches have)."""
+
+SHARED_ROWS_MAX = 512
+"""Events and contents per commit while several tenants wait: a larger batch is committed alone, and for
+as long as that took others go first: what they do next builds on what they wait for."""
+
+SHARED_S = 1.0
+"""For so long after a commit for one tenant and another, a tenant does not have the writer for itself."""
+
+LINGER_FROM = 12
+"""A group at least this large says that many runs are at work; then waiting a little saves fsyncs."""
+
+LINGER_S = 0.020
+"""How long a busy writer waits for its group to grow (measured: 0.03 fsyncs per cycle at 1,000 runs)."""
+
+POLL_S = 0.1
+"""How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
+
+
+class WriterJob:
+    """A submitted batch, a plain function to run inside a transaction, or both as one."""
+
+    __slots__ = ("batch", "call", "error", "future", "loop", "result", "rows", "tenant")
+
+    def __init__(self, batch: Batch | None, call: Callable[[Database], Any] | None) -> None:
+        self.batch = batch
+        self.call = call
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.tenant = _tenant_of(batch)
+        """Whose batch it is, the same for all batches of a run; empty for a plain function."""
+        self.rows = _rows_of(batch)
+        """About how many rows it writes."""
+
+    @property
+    def is_large(self) -> bool:
+        return self.rows > SHARED_ROWS_MAX
+
+    def resolve(self) -> None:
+        """Tell the waiter, in its loop."""
+        if self.future.done():  # its waiter was cancelled; the batch stands as it was decided
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+            # A run that ends on the first of several refused batches never looks at the others.
+            self.future.exception()
+
+
+def _tenant_of(batch: Batch | None) -> str:
+    if batch is None:
+        return ""
+    if batch.fence is not None:
+        return batch.fence.stream.tenant
+    if batch.acquire is not None:
+        return batch.acquire.stream.tenant
+    if batch.appends:
+        return batch.appends[0].stream.tenant
+    return batch.blobs[0].tenant if batch.blobs else ""
+
+
+def _rows_of(batch: Batch | None) -> int:
+    if batch is None:
+        return 1
+    rows = len(batch.blobs)
+    for append in batch.appends:
+        rows += len(append.events)
+    return rows
+
+
+class WriterQueue:
+    """The jobs of each tenant, in their order. Event loops put them in, and one thread takes them."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition(threading.Lock())
+        self._lanes: dict[str, deque[WriterJob]] = {}
+        """By tenant; the one whose turn is next first."""
+        self._count = 0
+        self._is_told = False
+        """Another process is said to have committed since this one looked."""
+        self.is_stopping = False
+        self._last_count = 0
+        """How many jobs the last group had."""
+        self._is_cut = False
+        """Whether the last group left some to the next."""
+        self._last_tenant = ""
+        self._shared_s = 0.0
+        """When two tenants were last served, one after the other or together."""
+        self._rest_until_s = 0.0
+        """Until then no large batch is begun."""
+        self._is_resting = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, jobs: Sequence[WriterJob]) -> None:
+        """Errors: `StoreClosed` after `stop`."""
+        with self._wake:
+            if self.is_stopping:
+                raise StoreClosed("the store is closed", hint="Open the kernel again.")
+            was_empty = not self._count
+            for job in jobs:
+                lane = self._lanes.get(job.tenant)
+                if lane is None:
+                    lane = self._lanes[job.tenant] = deque()
+                lane.append(job)
+            self._count += len(jobs)
+            if was_empty or self._count >= GROUP_MAX or self._is_resting:
+                self._wake.notify()
+
+    def look(self) -> None:
+        """Have an idle taker wake now, not at the next poll."""
+        with self._wake:
+            self._is_told = True
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Take nothing more in. What waits is still given out."""
+        with self._wake:
+            self.is_stopping = True
+            self._wake.notify()
+
+    def take(self) -> list[WriterJob] | None:
+        """Wait for the next group: empty after an idle interval, None at the end."""
+        with self._wake:
+            if not self._count:
+                if self.is_stopping:
+                    return None
+                if not self._is_told:
+                    self._wake.wait(POLL_S)
+                self._is_told = False
+            if self._last_count >= LINGER_FROM and not (self._is_cut or self.is_stopping):
+                self._wake.wait_for(self._is_full, LINGER_S)
+            self._rest()
+            return self._take_turns()
+
+    def end(self, group: list[WriterJob], *, began_s: float) -> None:
+        """Say that a group is done, and when it was begun, by the monotonic clock."""
+        self._last_count = len(group)
+        if group[0].is_large and began_s - self._shared_s < SHARED_S:
+            ended_s = time.monotonic()
+            self._rest_until_s = ended_s + (ended_s - began_s)
+
+    def _is_full(self) -> bool:
+        return self._count >= GROUP_MAX or self.is_stopping
+
+    def _rest(self) -> None:
+        """Wait for batches that are not large, if it is their turn."""
+        left_s = self._rest_until_s - time.monotonic()
+        if left_s > 0 and not self._has_small():
+            self._is_resting = True
+            self._wake.wait_for(self._has_small, left_s)
+            self._is_resting = False
+
+    def _has_small(self) -> bool:
+        return self.is_stopping or any(not lane[0].is_large for lane in self._lanes.values())
+
+    def _take_turns(self) -> list[WriterJob]:
+        """Return a group: one job of each tenant after the other, but none that is too large for it.
+
+        Whose job is too large for this group begins the next one.
+        """
+        group, rows, lanes = list[WriterJob](), 0, self._lanes
+        most = GROUP_ROWS_MAX if len(lanes) == 1 else SHARED_ROWS_MAX
+        next_first = dict[str, deque[WriterJob]]()
+        while lanes and len(group) < GROUP_MAX:
+            tenant = next(iter(lanes))
+            lane = lanes.pop(tenant)
+            if group and rows + lane[0].rows > most:
+                next_first[tenant] = lane
+                continue
+            job = lane.popleft()
+            group.append(job)
+            rows += job.rows
+            if lane:
+                lanes[tenant] = lane  # behind the others now
+            if tenant and tenant != self._last_tenant:
+                self._last_tenant, self._shared_s = tenant, time.monotonic()
+        self._lanes = next_first | lanes
+        self._count -= len(group)
+        self._is_cut = bool(self._lanes)
+        return group

@@ -1,0 +1,197 @@
+"""The connections of one server: a bounded number, accepted at once and opened in turns of addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Protocol
+
+from artelier.server.security.login_sessions import place_of
+
+FILES_MAX = 65_536
+"""How far the process's own limit of open files is raised, if the system allows it."""
+CONNECTIONS_SHARE = 2
+"""At most one in so many of the process's file descriptors belongs to a connection."""
+ACCEPTED_AT_ONCE = 256
+"""Connections that are taken from the system in one pass of the event loop, 15 us each (measured)."""
+OPENED_AT_ONCE = 16
+"""Of those, how many are opened in a pass: each is a transport, and soon a request."""
+REST_S = 1.0
+"""The time without a try after one that failed for want of descriptors or memory."""
+SAID_EACH_S = 60.0
+"""How often the log says that no connection can be accepted."""
+
+logger = logging.getLogger("artelier.server")
+
+
+def raise_file_limit() -> int:
+    """Raise the process's limit of open files as far as the system allows; return the limit that holds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return FILES_MAX if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft
+    return wanted
+
+
+def connections_max() -> int:
+    """Return how many connections a server of this process has at most."""
+    return raise_file_limit() // CONNECTIONS_SHARE
+
+
+class Connection(Protocol):
+    """A connection of an address, which can be closed at once."""
+
+    @property
+    def place(self) -> str: ...
+    def drop(self) -> None: ...
+
+
+class Connections:
+    """All connections of one server. Where there are too many, the address that has most loses its oldest."""
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._by_place: dict[str, OrderedDict[Connection, None]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, connection: Connection) -> None:
+        """Count a connection, and close another if that is one too many."""
+        if self._count >= self._most:
+            next(iter(max(self._by_place.values(), key=len))).drop()
+        self._by_place.setdefault(connection.place, OrderedDict())[connection] = None
+        self._count += 1
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that is closed, or was forgotten before."""
+        here = self._by_place.get(connection.place)
+        if here is None or connection not in here:
+            return
+        del here[connection]
+        self._count -= 1
+        if not here:
+            del self._by_place[connection.place]
+
+
+class _Accepted:
+    """A connection that was accepted and is not open yet."""
+
+    def __init__(self, place: str, accepted: socket.socket, connections: Connections) -> None:
+        self.place = place
+        self._socket: socket.socket | None = accepted
+        self._connections = connections
+        connections.add(self)
+
+    def drop(self) -> None:
+        if (accepted := self.take()) is not None:
+            accepted.close()
+
+    def take(self) -> socket.socket | None:
+        """Return the socket, which is counted no longer; None if it was closed."""
+        self._connections.remove(self)
+        accepted, self._socket = self._socket, None
+        return accepted
+
+
+class Acceptor:
+    """Accepts connections at one socket.
+
+    The system hands them out in the order in which they came. So all that wait are accepted, which is cheap,
+    and then opened in turns of their addresses: whoever opens a thousand keeps another address waiting for
+    one of them.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        *,
+        connections: Connections,
+    ) -> None:
+        """It begins at once, in the running loop."""
+        self._listening = listening
+        self._make_protocol = make_protocol
+        self._connections = connections
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, deque[_Accepted]] = {}
+        """By address; the one whose turn is next first."""
+        self._opening: set[asyncio.Task[object]] = set()
+        self._is_due = False
+        self._said_s: float | None = None
+        self._resting: asyncio.TimerHandle | None = None
+        self._begin()
+
+    def close(self) -> None:
+        """Accept nothing more, and close what is not open yet."""
+        self._loop.remove_reader(self._listening)
+        if self._resting is not None:
+            self._resting.cancel()
+        for here in self._waiting.values():
+            for one in here:
+                one.drop()
+        self._waiting.clear()
+
+    def _begin(self) -> None:
+        self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = self._listening.accept()
+            except (BlockingIOError, InterruptedError):
+                break
+            except ConnectionAbortedError:
+                continue  # the other side has left meanwhile
+            except OSError as error:
+                self._rest(error)
+                break
+            accepted.setblocking(False)
+            place = place_of(address[0])
+            self._waiting.setdefault(place, deque()).append(_Accepted(place, accepted, self._connections))
+        if not self._is_due:
+            self._open_some()
+
+    def _rest(self, error: OSError) -> None:
+        """Try again in a while, and say so once in a while: a full table of files fills no log."""
+        self._loop.remove_reader(self._listening)
+        self._resting = self._loop.call_later(REST_S, self._begin)
+        now_s = self._loop.time()
+        if self._said_s is None or now_s - self._said_s >= SAID_EACH_S:
+            self._said_s = now_s
+            logger.error("no connection can be accepted: %s", error)
+
+    def _open_some(self) -> None:
+        self._is_due = False
+        left = OPENED_AT_ONCE
+        while left and self._waiting:
+            place = next(iter(self._waiting))
+            here = self._waiting.pop(place)
+            accepted = here.popleft().take()
+            if here:
+                self._waiting[place] = here  # behind the other addresses now
+            if accepted is not None:
+                left -= 1
+                self._open(accepted)
+        if self._waiting:
+            self._is_due = True
+            self._loop.call_soon(self._open_some)
+
+    def _open(self, accepted: socket.socket) -> None:
+        task = self._loop.create_task(self._loop.connect_accepted_socket(self._make_protocol, accepted))
+        self._opening.add(task)
+        task.add_done_callback(self._end_opening)
+
+    def _end_opening(self, task: asyncio.Task[object]) -> None:
+        self._opening.discard(task)
+        if not task.cancelled() and isinstance(task.exception(), OSError):
+            return  # the other side has left meanwhile
