@@ -53,6 +53,8 @@ ALLOWED: dict[str, str] = {
     "2,000 names after a look at the directory, and one file of 8 MiB, in a thread": """
         operations/lore/character_cards.py:card_of_charx zipfile.ZipFile
         operations/lore/character_cards.py:<module> zipfile.BadZipFile
+        operations/lore/character_cards.py:card_of_charx zipfile.ZIP_STORED
+        operations/lore/character_cards.py:card_of_charx zipfile.ZIP_DEFLATED
     """,
     "a body or a file within its bound; what is large in a thread": """
         server/a2a/protocol.py:read_request msgspec.json.decode
