@@ -161,7 +161,9 @@ async def remains(kernel: Kernel) -> dict[str, Any]:
     return json.loads(_APART.sub("…", json.dumps(await _remains(kernel), ensure_ascii=False)))
 
 
-_APART = re.compile(r"(?<=characters/)[^/]+(?=/)|(?<=lorebooks/)[^/]+(?=/)|(?<=personas/)[^/]+(?=/)")
+_APART = re.compile(
+    r"(?<=characters/)[^/]+(?=/)|(?<=lorebooks/)[^/]+(?=/)|(?<=personas/)[^/]+(?=/)|(?<=presets/)[^/]+(?=/)"
+)
 
 
 def same_dice(patch: pytest.MonkeyPatch) -> None:

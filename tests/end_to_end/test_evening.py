@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Session
-from artelier.chat.foreign_files import export_jsonl
+from artelier.chat.conversation_files import export_jsonl
 from artelier_offline import OfflineModel
 from tests.cli.conftest import Shell, shell
 from tests.end_to_end.evening import (

@@ -160,7 +160,7 @@ def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(
             assert rest.index("[Loom is tired.]") < rest.index("two")
             assert rest.endswith("two\nRain. Loom answers Ines.") and rest.count("Rain.") == 1
             job = await recorded_job(session.desk, result.run_id)
-            assert job is not None and job.card_rules == 3
+            assert job is not None and job.card_rules == 4
             await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
 
     play(run())
@@ -219,6 +219,22 @@ def test_a_note_that_is_not_the_original_of_a_card_stands_by_itself(
             await session.generate("one")
             texts = [one.text for one in requests_of(session)[-1].messages]
             assert texts.count("Rain.") == 1 and "Loom answers." in "\n".join(texts[1:])
+
+    play(run())
+
+
+def test_the_chats_own_system_prompt_has_macros_and_a_replay_the_same(tmp_path: Path) -> None:
+    """Prompts of presets are written with them."""
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            system = "{{// of a preset }}Be {{random::kind::calm}} to <USER>.{{trim}}"
+            session = await Session.open(kernel, "c", model="m", char="Loom", user="Ines", system=system)
+            result = await session.generate("one")
+            said = requests_of(session)[-1].messages[0].text
+            assert re.match(r"Be (kind|calm) to Ines\.", said) and "{{" not in said
+            job = await recorded_job(session.desk, result.run_id)
+            await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
 
     play(run())
 

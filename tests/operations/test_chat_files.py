@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artelier.chat.foreign_files import ForeignTurn, TakenChat, parse_chat
+from artelier.chat.conversation_files import ForeignTurn, TakenChat, parse_chat
 
 
 def message(name: str, text: str, **more: Any) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def test_whatever_is_not_taken_over_is_named_once() -> None:
 
     assert chat.warnings == (
         "no date: line 3, 4; they have the time of now",
-        "left out of chat_metadata: scenario, variables",
-        "left out: other wordings of 1 messages of the person",
+        "kept of chat_metadata, but not followed: scenario, variables",
+        "kept, but not shown: other wordings of 1 messages of the person",
     )
 
 

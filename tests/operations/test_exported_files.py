@@ -16,9 +16,10 @@ import pytest
 
 from artelier import ModelReply, ModelRequest, Session
 from artelier.artifacts.media.inspection import read_header
-from artelier.chat.foreign_files import parse_chat
+from artelier.chat.conversation_files import parse_chat
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.operations.lore.character_cards import card_json, chunks, read_card
+from artelier.operations.lore.chat_log import sent_us
 from artelier.ports.model import Part, reasoning_part
 from tests.operations.chats import opened, play, requests_of
 from tests.operations.writing.files import encoded, png, text_chunk
@@ -149,6 +150,149 @@ def _moment(at_us: int) -> str:
     return datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
 
 
+ODD = [
+    {
+        "chat_metadata": {
+            "note_prompt": "Candlelight.",
+            "note_depth": 2,
+            "note_interval": 3,
+            "variables": {"n": 3},
+        }
+    },
+    {"name": "Mira", "is_user": False, "is_system": False, "mes": "Come in.", "force_avatar": "m.png"},
+    {"name": "Kim", "is_user": True, "mes": "Two.", "swipes": ["CANARY-ONE.", "Two."], "swipe_id": 1},
+    {"name": "Narrator", "is_user": False, "mes": "Rain.", "extra": {"type": "narrator", "bias": None}},
+    {"name": "Note", "is_user": False, "is_system": True, "mes": "CANARY.", "extra": {"type": "comment"}},
+    {"name": "Kim", "is_user": True, "send_date": 1714557700123, "mes": "And?", "extra": {"token_count": 2}},
+    {
+        "name": "Mira",
+        "is_user": False,
+        "send_date": "June 19, 2023 2:20pm",
+        "mes": "Reworded.",
+        "extra": {"reasoning": "Hm.", "model": "x"},
+        "gen_started": "2023-06-19T14:20:00.000Z",
+        "swipe_id": 1,
+        "swipes": ["Words.", "More words."],
+        "swipe_info": [{"send_date": 0, "extra": {"reasoning": "Hm, hm."}, "gen_started": 1}, {}],
+    },
+    {"name": "Kim", "is_user": True, "send_date": None, "mes": "Past the end.", "swipes": [], "swipe_id": 9},
+]
+
+
+def test_a_conversation_goes_out_line_by_line_as_it_came_in(tmp_path: Path) -> None:
+    """What a file says and no chat follows is kept with its message: it goes out, and is deleted, with it."""
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(lines(*ODD), name="old.jsonl")
+            assert any("force_avatar, gen_started" in one for one in taken.warnings)
+            said = [json.loads(one) for one in (await session.export_file("chat")).content.splitlines()]
+            assert said == ODD
+            headless = await Session.open(kernel, "d", model="m")
+            await headless.import_file(lines(*ODD[1:]), name="old.jsonl")
+            assert (await headless.export_file("chat")).content.count(b"\n") == len(ODD) - 1
+
+            await session.generate("So?")
+            assert "CANARY" not in str(requests_of(session)[-1])
+            assert not any(one.kept for one in await session.turns())
+            changed = (await session.turns())[4]
+            await session.revise("Other words.", turn=changed.number, role="user")
+            await session.select_variant(changed.number, 1)
+            await session.change(note=None)
+            said = [json.loads(one) for one in (await session.export_file("chat")).content.splitlines()]
+            assert said[0]["chat_metadata"] == {"variables": {"n": 3}}
+            assert (said[5]["mes"], said[5]["extra"]) == ("Other words.", {"token_count": 2})
+            assert (said[6]["mes"], said[6]["swipe_id"], len(said[6]["swipes"])) == ("Words.", 0, 3)
+
+    play(run())
+
+
+def test_what_is_kept_of_a_message_is_deleted_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.import_file(lines(*ODD), name="old.jsonl")
+            for turn in await session.turns():
+                if "Two." in turn.user or "CANARY" in turn.text:
+                    await session.delete_turn(turn.number)
+            content = (await session.export_file("chat")).content
+            assert b"CANARY" not in content and b"force_avatar" in content
+        held = b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
+        assert b"CANARY" not in held
+
+    play(run())
+
+
+PRESET = {
+    "temp": 0.8,
+    "top_p": 1,
+    "rep_pen": 1.1,
+    "genamt": 300,
+    "max_length": 8192,
+    "dry_base": 1.75,
+    "wi_format": "<lore>{0}</lore>",
+    "prompts": [
+        {"identifier": "main", "role": "system", "content": "Be kind."},
+        {"identifier": "charPersonality", "marker": True},
+        {"identifier": "chatHistory", "marker": True},
+        {"identifier": "spare", "content": "In no place."},
+    ],
+    "prompt_order": [
+        {
+            "character_id": 100001,
+            "order": [
+                {"identifier": "chatHistory"},
+                {"identifier": "charPersonality", "enabled": False},
+                {"identifier": "main"},
+            ],
+        }
+    ],
+}
+
+
+def test_a_preset_goes_out_as_it_came_in_but_for_what_was_changed(tmp_path: Path) -> None:
+    given = json.dumps(PRESET, indent=2).encode()
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(given, name="mine.json")
+            assert any("personality: off there" in one for one in taken.warnings)
+            made = await session.export_file("preset")
+            assert (made.content, made.is_original) == (given, True)
+
+            await session.change(temperature=1.2, extra=None)
+            changed = json.loads((await session.export_file("preset")).content)
+            wanted = {name: value for name, value in PRESET.items() if name != "rep_pen"}
+            assert changed == {**wanted, "temp": 1.2}
+            await session.change(system="Be brief.", max_output_tokens=200)
+            changed = json.loads((await session.export_file("preset")).content)
+            assert (changed["genamt"], changed["max_length"], changed["dry_base"]) == (200, 8192, 1.75)
+            other = await Session.open(kernel, "d", model="m")
+            await other.import_file((await session.export_file("preset")).content, name="again.json")
+            now, then = await other.settings(), await session.settings()
+            assert (now.params, now.system, now.note) == (then.params, then.system, then.note)
+
+    play(run())
+
+
+def test_addresses_and_secrets_of_a_preset_are_stored_nowhere(tmp_path: Path) -> None:
+    hidden = {"url": "http://CANARY", "headers": {"Authorization": "CANARY"}, "deep": [{"api_key": "CANARY"}]}
+    given = {"temperature": 0.5, "reverse_proxy": "CANARY", "extensions": hidden, "openai_max_tokens": 9}
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(encoded(given), name="mine.json")
+            assert "addresses, headers and passwords of other servers are not taken over" in taken.warnings
+            made = json.loads((await session.export_file("preset")).content)
+            assert made == {"temperature": 0.5, "extensions": {"deep": [{}]}, "openai_max_tokens": 9}
+        assert b"CANARY" not in b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
+
+    play(run())
+
+
 def test_what_a_chat_does_not_have_is_named(tmp_path: Path) -> None:
     async def run() -> None:
         with opened(tmp_path) as kernel:
@@ -196,10 +340,12 @@ def test_a_file_of_others_comes_in_and_goes_out_as_expected(name: str, tmp_path:
             taken = await session.import_file(path)
             assert len(taken.warnings) >= bool(wanted.get("must_say"))
             made = await session.export_file(taken.kind, name=taken.name if taken.kind == "lorebook" else "")
-            if taken.kind in ("character", "lorebook", "persona"):
-                assert made.content == path.read_bytes()
+            has_secrets = taken.kind == "preset" and bool(wanted.get("must_not_appear"))
             if taken.kind == "chat":
                 _check_chat(made.content, wanted)
+                assert _lines_of(made.content) == _lines_of(path.read_bytes())
+            elif not has_secrets:
+                assert made.content == path.read_bytes()
             if taken.kind == "preset":
                 _check_preset((await session.settings()).params, wanted)
             for secret in wanted.get("must_not_appear", ()) if taken.kind == "preset" else ():
@@ -210,9 +356,22 @@ def test_a_file_of_others_comes_in_and_goes_out_as_expected(name: str, tmp_path:
     play(run())
 
 
+def _lines_of(content: bytes) -> list[dict[str, Any]]:
+    """The lines of a chat that can be read: a head, and messages that are text."""
+    found: list[dict[str, Any]] = []
+    for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and isinstance(value.get("mes", None if found else ""), str):
+            found.append(value)
+    return found
+
+
 def _check_chat(content: bytes, wanted: dict[str, Any]) -> None:
     """Each message that is a person's or a character's is there, in order, with its thoughts and wordings."""
-    said = [json.loads(line) for line in content.splitlines()][1:]
+    said = [line for line in _lines_of(content) if "mes" in line]
     at = 0
     for message in wanted["keep"]["messages"]:
         if message["text"].startswith("OBJECT-TEXT"):
@@ -227,7 +386,7 @@ def _check_chat(content: bytes, wanted: dict[str, Any]) -> None:
         moment = wanted["keep"].get("sent", {}).get(str(message["line"])) or {}
         wanted_at = moment.get("instant") or moment.get("wall", "")
         if wanted_at:
-            assert line["send_date"][:19] == wanted_at[:19]
+            assert _moment(sent_us(str(line["send_date"])))[:19] == wanted_at[:19]
     for text in wanted.get("texts", ()):
         if "user messages" not in str(wanted.get("may_not_follow")) or text != "My own first try.":
             assert text in json.dumps(said, ensure_ascii=False)

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import zlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import pytest
 
 from artelier import Session
 from artelier.artifacts.json_items import FILE_ITEMS_MAX
+from artelier.chat.conversation_files import parse_chat
 from artelier.chat.foreign_files import ForeignKind, foreign_kind
 from artelier.errors import InvalidImport, NotFound
-from artelier.operations.lore.character_cards import read_card
+from artelier.operations.lore.character_cards import (
+    ARCHIVE_FILES_MAX,
+    JSON_BYTES_MAX,
+    depth_prompt,
+    read_card,
+)
 from artelier.operations.lore.untrusted_files import PIECE_BYTES, PIECES_MAX, read_json
 from artelier.operations.lore.world_info import read_world_info
 from tests.operations.chats import opened, play
-from tests.operations.writing.files import png, text_chunk
+from tests.operations.writing.files import chunk, png, text_chunk
 
 CARD: dict[str, Any] = {
     "spec": "chara_card_v2",
@@ -40,6 +49,14 @@ def _json(value: object) -> bytes:
 
 def _lines() -> bytes:
     return b"\n".join(map(_json, LINES))
+
+
+def _charx(files: dict[str, Any], packing: int = ZIP_DEFLATED) -> bytes:
+    packed = BytesIO()
+    with ZipFile(packed, "w", packing) as archive:
+        for name, value in files.items():
+            archive.writestr(name, _json(value))
+    return packed.getvalue()
 
 
 def _png(card: object) -> bytes:
@@ -95,6 +112,99 @@ def test_a_file_is_known_by_what_is_in_it(content: bytes, kind: str) -> None:
 def test_what_is_no_such_file_is_refused(content: bytes) -> None:
     with pytest.raises(InvalidImport):
         foreign_kind(content, name="file")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (json.dumps(CARD).encode("utf-16"), "expected UTF-8; got UTF-16"),
+        (b'{"name": "caf\xe9",\n"first_mes": ""}', "expected UTF-8; got the byte 0xe9 at 13, line 1"),
+        (b"PK\x03\x04" + b"\0" * 40, "the archive cannot be read"),
+        (_charx({"card.json": CARD}) + b"PK\x05\x06", "one directory at its end"),
+        (
+            _charx({"card.json": CARD})[:-22] + b"PK\x06\x07" + b"\0" * 16 + b"PK\x05\x06" + b"\0" * 18,
+            "one dir",
+        ),
+        (_charx({"card.json": CARD}, ZIP_LZMA), "otherwise than by deflate"),
+        (_charx({"other.json": CARD}), "expected a file card.json"),
+        (_charx({f"{number}": 1 for number in range(ARCHIVE_FILES_MAX + 1)}), "at most 2,000"),
+        (_charx({"card.json": "x" * (JSON_BYTES_MAX + 9)}), "the card is too large"),
+        (b"RIFF\0\0\0\0WEBP", "got a WebP"),
+        (png(chunk(b"tEXt", b"ccv3\0!!"), text_chunk("chara", CARD)), "chunk `ccv3` of the PNG is no base64"),
+        (png(chunk(b"iTXt", b"chara\0\0\0\0\0e30=")), "got a zTXt or iTXt chunk"),
+        (_json([CARD]), "expected a list of entries"),
+        (_json(LINES), "expected a list of entries"),
+        (_json({"story_string": "{{system}}"}), "a template of text completion"),
+        (_json({"internal": [["a", "b"]]}), "this is no preset"),
+    ],
+)
+def test_a_file_that_is_refused_is_called_by_what_it_is(tmp_path: Path, content: bytes, words: str) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            before = await session.settings()
+            with pytest.raises(InvalidImport, match=re.escape(words)):
+                await session.import_file(content)
+            assert (await session.settings(), await session.turns()) == (before, [])
+
+    play(run())
+
+
+def test_a_card_in_a_charx_archive_comes_in_and_goes_out(tmp_path: Path) -> None:
+    assets = [{"type": "icon", "uri": "embeded://assets/main.png", "name": "main", "ext": "png"}]
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {"name": "Mira", "assets": assets}}
+    archive = _charx({"card.json": card, "assets/main.png": 1})
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            taken = await session.import_file(archive, name="mira.charx")
+            assert (taken.kind, taken.name) == ("character", "Mira")
+            assert any("assets" in one for one in taken.warnings)
+            made = await session.export_file("character")
+            assert (made.content, made.name, made.is_original) == (archive, "Mira.charx", True)
+
+    play(run())
+
+
+def test_text_that_means_a_number_or_a_truth_is_one() -> None:
+    entry = {
+        "uid": "5",
+        "key": "a, b",
+        "order": "50",
+        "position": "4",
+        "depth": "2",
+        "disable": "false",
+        "role": "1",
+    }
+    warnings: list[str] = []
+    (read,) = read_world_info(_json({"entries": {"0": entry}}), warnings=warnings).entries
+    assert (read.keys, read.order, read.place, read.depth, read.enabled) == (("a", "b"), 50, "depth", 2, True)
+    assert read.role == "user" and any("enabled" in one for one in warnings)
+    odd = {"entries": [{"key": ["a"], "position": 12, "role": 9, "disable": "TRUE"}]}
+    (read,) = read_world_info(_json(odd), warnings=warnings).entries
+    assert not read.enabled
+    assert any("position: 12 is unknown" in one for one in warnings)
+    assert any("role: 9 is unknown" in one for one in warnings)
+    noted = {"depth_prompt": {"prompt": "Rain.", "depth": "3"}}
+    card = read_card(_json({**CARD, "data": {**CARD["data"], "extensions": noted}}))
+    assert depth_prompt(card.character.extensions) == {"prompt": "Rain.", "depth": 3, "role": "system"}
+    alone = read_card(_json({"spec": "chara_card_v2", "data": None, "name": "Mira", "first_mes": "Hi."}))
+    assert (alone.version, alone.character.first_message) == ("1", "Hi.")
+
+
+def test_a_line_with_a_wrong_field_is_left_out_and_the_rest_comes_in() -> None:
+    lines = [
+        *LINES,
+        {"name": "Ann", "is_user": [], "mes": "?"},
+        {"name": {}, "mes": "?"},
+        {**LINES[1], "mes": "!"},
+    ]
+    chat = parse_chat(b"\n".join(map(_json, lines)))
+    assert [one.user for one in chat.turns] == ["Hello", "!"]
+    said = "\n".join(chat.warnings)
+    assert "left out: line 4: is_user: expected true or false" in said
+    assert "left out: line 5: name: expected text" in said
 
 
 def test_each_kind_of_file_changes_what_it_is_about(tmp_path: Path) -> None:
@@ -267,7 +377,7 @@ def test_a_large_file_is_read_in_pieces_and_is_the_same(value: object) -> None:
 )
 def test_a_large_file_that_is_broken_is_refused(data: bytes) -> None:
     assert len(data) > PIECE_BYTES
-    with pytest.raises(InvalidImport, match=r"it (is no JSON|cannot be taken)"):
+    with pytest.raises(InvalidImport, match=r"it (is no JSON|cannot be (taken|read))"):
         read_json(data, what="it")
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from artelier import ModelRequest, Session
-from artelier.chat.foreign_files import export_jsonl, parse_chat
+from artelier.chat.conversation_files import export_jsonl, parse_chat
 from artelier.chat.turn.speakers import choose, mentioned, own_words
 from artelier.chat.turn.turn_loop import replay_turn
 from artelier.chat.turn.turn_runner import recorded_job

@@ -44,6 +44,18 @@ ALLOWED: dict[str, str] = {
         operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
         operations/lore/character_cards.py:_decode base64.b64decode
     """,
+    "kept beside a message: 400,000 characters, and 3,000 items but for other wordings": """
+        chat/conversation_files.py:_read_kept msgspec.json.decode
+    """,
+    "the line above a chat's messages, which was just made of 64 KiB and a note": """
+        chat/conversation_files.py:_head msgspec.json.decode
+    """,
+    "2,000 names after a look at the directory, and one file of 8 MiB, in a thread": """
+        operations/lore/character_cards.py:card_of_charx zipfile.ZipFile
+        operations/lore/character_cards.py:<module> zipfile.BadZipFile
+        operations/lore/character_cards.py:card_of_charx zipfile.ZIP_STORED
+        operations/lore/character_cards.py:card_of_charx zipfile.ZIP_DEFLATED
+    """,
     "a body or a file within its bound; what is large in a thread": """
         server/a2a/protocol.py:read_request msgspec.json.decode
         server/agui/client_answers.py:_content_of msgspec.json.decode

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from artelier.chat import Session
-from artelier.chat.foreign_files import exported_lines
+from artelier.chat.conversation_files import exported_lines
 from artelier.chat.queries import tree
 from artelier.chat.session.chat_reader import CHARS_AT_ONCE, TURNS_AT_ONCE
 from artelier.server.live_hub import PAGE_BYTES

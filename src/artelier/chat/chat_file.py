@@ -64,7 +64,7 @@ MAP_MAX = 1_000
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 
 _BRANCHES = ("branch", "origin")
-_TEXTS = ("text", "user", "variants", "greetings", "reasoning")
+_TEXTS = ("text", "user", "variants", "greetings", "reasoning", "kept")
 _tag = re.compile(TAG)
 
 

@@ -175,6 +175,10 @@ def node_of(row: tuple[Any, ...]) -> Node:
     return Node(**columns)
 
 
+FILE = "file"
+"""The channel of what a file says beside a message: neither people nor prompts see it."""
+
+
 def encoded_parts(parts: tuple[ReplyPart, ...]) -> str:
     return _encode(parts).decode()
 
@@ -423,7 +427,8 @@ def revise_message(event: Applied, tx: Tx) -> None:
     node = _message(event, tx, data)
     said = load(tx, event, node.turn).user_parts() if data.role == "user" else node.reply_parts()
     speaker = next((part.speaker for part in said if part.speaker is not None), None)
-    parts = encoded_parts((ev.ReplyPart(text=data.text, speaker=speaker),))
+    kept = (part for part in said if part.channel == FILE)
+    parts = encoded_parts((ev.ReplyPart(text=data.text, speaker=speaker), *kept))
     if data.role == "user":
         tx.execute(
             "UPDATE chat_nodes SET user = ? WHERE chat = ? AND node = ?", (parts, node.chat, node.turn)

@@ -448,6 +448,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
             speaker=turn.speaker,
             reasoning=turn.reasoning,
             sent_us=turn.sent_us,
+            kept=turn.kept,
         )
         if not found:
             raise InvalidEvent("an imported turn says nothing", got="neither words nor replies")
@@ -463,6 +464,11 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
 def _thoughts(reasoning: tuple[ev.BlobRef | None, ...], variant: int) -> tuple[ev.ReplyPart, ...]:
     ref = reasoning[variant - 1] if variant <= len(reasoning) else None
     return () if ref is None else (ev.ReplyPart(channel="reasoning", text=ref, prompt=False),)
+
+
+def _kept(kept: tuple[ev.BlobRef | None, ...], variant: int) -> tuple[ev.ReplyPart, ...]:
+    ref = kept[variant] if variant < len(kept) else None
+    return () if ref is None else (ev.ReplyPart(channel=rows.FILE, text=ref, prompt=False, ui=False),)
 
 
 def _sent_us(sent_us: tuple[int, ...], variant: int) -> int:
@@ -484,6 +490,7 @@ def _turn_of_replies(
     speaker: ev.BlobRef | None = None,
     reasoning: tuple[ev.BlobRef | None, ...] = (),
     sent_us: tuple[int, ...] = (),
+    kept: tuple[ev.BlobRef | None, ...] = (),
 ) -> list[int]:
     """A turn that no run has made; its nodes, that of the person's words first if there are any."""
     if len(replies) > VARIANTS_MAX:
@@ -503,13 +510,14 @@ def _turn_of_replies(
     node = rows.inherit(tx, node, parent)
     made: list[int] = []
     if user is not None:
-        words = encoded_parts((ev.ReplyPart(text=user, speaker=persona),))
+        words = encoded_parts((ev.ReplyPart(text=user, speaker=persona), *_kept(kept, 0)))
         bit = rows.WORDS_HIDDEN if "user" in hidden else 0
         at_us = _sent_us(sent_us, 0) or event.at_us
         rows.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit, at_us=at_us))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
-        parts = encoded_parts((*_thoughts(reasoning, variant), ev.ReplyPart(text=reply, speaker=speaker)))
+        said = ev.ReplyPart(text=reply, speaker=speaker)
+        parts = encoded_parts((*_thoughts(reasoning, variant), said, *_kept(kept, variant)))
         bit = rows.REPLY_HIDDEN if "assistant" in hidden else 0
         at_us = _sent_us(sent_us, variant) or event.at_us
         own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit, at_us=at_us)

@@ -237,7 +237,7 @@ class ReplyPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of what was said, on one channel."""
 
     channel: str = "text"
-    """`text`, `reasoning`, `tool` or `state`."""
+    """`text`, `reasoning`, `tool` or `state`; `file` for what a file says beside a message, as JSON."""
     text: BlobRef
     """JSON text."""
     prompt: bool = True
@@ -377,6 +377,8 @@ class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """JSON texts: what the model thought before each of `variants`; shorter where the last have none."""
     sent_us: tuple[int, ...] = ()
     """The times at which the words, then each variant, were sent; 0 or a missing place: when it came here."""
+    kept: tuple[BlobRef | None, ...] = ()
+    """JSON texts: what the file says beside the words, then each variant, for its way out."""
 
 
 @event("turns.imported")

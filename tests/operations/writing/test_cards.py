@@ -247,6 +247,33 @@ def test_what_is_not_followed_is_said() -> None:
     assert card.character.extensions["regex_scripts"] == [1]
 
 
+def test_every_field_that_nobody_follows_is_named() -> None:
+    entry = {
+        "keys": ["a"],
+        "content": "@@is_greeting 1\n@@@depth moon\nText.",
+        "novelty": 7,
+        "extensions": {"x/y": 1},
+    }
+    names = [f"name-{number:03}" for number in range(90)]
+    book = {
+        "entries": [entry, {**entry, "novelty": 8, "silent": None}],
+        "colour": "red",
+        "extensions": {"z": {}},
+    }
+    extensions = {"talkativeness": "0.5", "fav": False, "world": "Town", **dict.fromkeys(names, 1)}
+    card = read_card(changed(character_book=book, extensions=extensions))
+
+    said = "\n".join(card.warnings)
+    for words in (
+        "data.character_book.entries: kept, but not followed: novelty, x/y",
+        "data.character_book.extensions: kept, but not followed: colour",
+        "entries[0].content: kept, but not followed: @@@depth, @@is_greeting",
+        f"data.extensions: kept, but not followed: {', '.join(names)}, world",
+    ):
+        assert words in said
+    assert not any(word in said for word in ("talkativeness", "fav", "silent"))
+
+
 def test_a_text_of_another_type_is_left_out_and_named() -> None:
     card = read_card(changed(description=[], post_history_instructions=False, creator_notes=7))
 

@@ -57,7 +57,7 @@ def test_what_is_out_of_range_or_unknown_is_left_out_and_named() -> None:
 
     assert found.params == {"min_p": 0.1}
     said = [note.partition(":")[0] for note in found.warnings]
-    assert said == ["temperature", "top_p", "top_k", "openai_max_tokens", "not followed"]
+    assert said == ["temperature", "top_p", "top_k", "openai_max_tokens", "kept, but not followed"]
     assert "xtc_threshold" in found.warnings[-1]
 
 
@@ -84,7 +84,7 @@ def test_prompts_stand_in_their_order_around_the_conversation() -> None:
         "that of 100001 is used",
         "'ghost', which is not there",
         "'main' twice",
-        "left out: nowhere",
+        "stand in no prompt: nowhere",
     ):
         assert words in said
 

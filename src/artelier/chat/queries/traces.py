@@ -154,18 +154,19 @@ async def _read(services: Services, chat: ChatRow) -> _Said:
         elif isinstance(data, ev.TurnsImported):
             node = row.seq * NODES_PER_EVENT
             for turn in data.turns:
-                for text, name in _imported(turn):
+                for text, *beside in _imported(turn):
                     said.texts.setdefault(node, []).append(text)
-                    said.names.setdefault(node, []).extend([name] if name else [])
+                    said.names.setdefault(node, []).extend(one for one in beside if one)
                     node += 1
     return said
 
 
-def _imported(turn: ev.ImportedTurn) -> Iterator[tuple[str, str | None]]:
+def _imported(turn: ev.ImportedTurn) -> Iterator[tuple[str, str | None, str | None]]:
     """Texts of a turn from elsewhere, in the order of its nodes, each with what else goes with it."""
     if turn.user is not None:
-        yield turn.user, turn.persona
-    yield from zip_longest(turn.variants, turn.reasoning[: len(turn.variants)])
+        yield turn.user, turn.persona, next(iter(turn.kept), None)
+    count = len(turn.variants)
+    yield from zip_longest(turn.variants, turn.reasoning[:count], turn.kept[1 : count + 1])
 
 
 def _words_of(said: _Said, doomed: Doomed, makers: Collection[str]) -> tuple[list[str], list[str]]:

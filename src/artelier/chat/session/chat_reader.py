@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts.space_session import TakeRoom
@@ -22,7 +22,7 @@ from artelier.chat.queries.chats import (
     texts,
 )
 from artelier.chat.queries.tree import TurnNodes, node_of_run
-from artelier.chat.rows import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
+from artelier.chat.rows import FILE, REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
 from artelier.chat.session import settings as cs
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.chat.turn.main_call import reply_so_far
@@ -63,6 +63,8 @@ class Variant:
     """True if later prompts leave it out."""
     speaker: str = ""
     """What the one was called who said it; empty if that is not recorded."""
+    kept: str = ""
+    """What the file that it came from says beside it, as JSON; read for exports alone."""
 
     @property
     def tokens(self) -> int:
@@ -106,6 +108,8 @@ class Turn:
     """What the person was called who said them; empty if that is not recorded."""
     media: tuple[Medium, ...] = ()
     """Images, sounds, PDFs and texts that the model was shown with the words; none once they were erased."""
+    kept: str = ""
+    """What the file that the words came from says beside them, as JSON; read for exports alone."""
 
     @property
     def attached(self) -> list[TurnMedium]:
@@ -155,21 +159,40 @@ class TurnPage:
 
 
 async def read_turns(
-    store: Store, chat: ChatRow, found: Iterable[TurnNodes], *, chars_max: int | None = None
+    store: Store,
+    chat: ChatRow,
+    found: Iterable[TurnNodes],
+    *,
+    chars_max: int | None = None,
+    with_kept: bool = False,
 ) -> list[Turn]:
     """Turns with their texts; the first ones of them, at least one, once these have `chars_max` characters.
 
+    `with_kept`: also what files say beside them.
     Cost: O(variants of the page).
     """
     page, turns, chars = list(found), list[Turn](), 0
     ended = await _read_ended_runs(store, chat, page)
     media = await _read_media(store, chat, page)
     for one in page:
-        turns.append(await _turn(store, chat, one, ended, media.get(one.asked.run, ())))
+        turn = await _turn(store, chat, one, ended, media.get(one.asked.run, ()))
+        turns.append(await _with_kept(store, chat, one, turn) if with_kept else turn)
         chars += turns[-1].chars
         if chars_max is not None and chars >= chars_max:
             break
     return turns
+
+
+async def _with_kept(store: Store, chat: ChatRow, nodes: TurnNodes, turn: Turn) -> Turn:
+    async def kept(parts: Iterable[ReplyPart]) -> str:
+        beside = [part for part in parts if part.channel == FILE]
+        return "".join(await texts(store, chat.tenant, beside, forgiving=True))
+
+    variants = [
+        replace(variant, kept=await kept(node.reply_parts()))
+        for variant, node in zip(turn.variants, nodes.variants, strict=True)
+    ]
+    return replace(turn, kept=await kept(nodes.asked.user_parts()), variants=tuple(variants))
 
 
 async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
@@ -363,8 +386,13 @@ class ChatReader:
         turns = (await read_turns(self.store, chat, newest, chars_max=chars_max))[::-1]
         return TurnPage(turns=turns, before=turns[0].number if len(turns) < len(found) else None)
 
-    async def each_turn(self, *, is_newest_first: bool = False) -> AsyncGenerator[list[Turn]]:
-        """Yield all turns of the branch, some at a time; others have their turn meanwhile."""
+    async def each_turn(
+        self, *, is_newest_first: bool = False, with_kept: bool = False
+    ) -> AsyncGenerator[list[Turn]]:
+        """Yield all turns of the branch, some at a time; others have their turn meanwhile.
+
+        `with_kept`: with what the file that they came from says beside them.
+        """
         chat, branch = await self.row(), await self.branch_row()
         nodes = await tree.nodes_above(self.store, chat.id, branch.head)
         if not is_newest_first:
@@ -372,7 +400,9 @@ class ChatReader:
         for start in range(0, len(nodes), TURNS_AT_ONCE):
             found = await tree.turns_of(self.store, chat.id, nodes[start : start + TURNS_AT_ONCE])
             while found:
-                turns = await read_turns(self.store, chat, found, chars_max=CHARS_AT_ONCE)
+                turns = await read_turns(
+                    self.store, chat, found, chars_max=CHARS_AT_ONCE, with_kept=with_kept
+                )
                 yield turns
                 await asyncio.sleep(0)
                 found = found[len(turns) :]

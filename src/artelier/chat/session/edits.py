@@ -39,7 +39,7 @@ from artelier.threads import run_in_content_thread
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from artelier.chat.foreign_files import ForeignTurn
+    from artelier.chat.conversation_files import ForeignTurn
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""
@@ -227,12 +227,12 @@ class ChatEdits(ChatReader):
         """Add turns of another conversation at the end of the branch, as data; how many there were.
 
         Each is `{user: text or None, variants: [text], selected: index, hidden: [role], persona: name,
-        speaker: name, reasoning: [text], sent_us: [time]}`; all but the first two may be left out.
-        `reasoning` is that of each variant, empty for none; `sent_us` when the words, then each variant, was
-        sent.
+        speaker: name, reasoning: [text], sent_us: [time], kept: [text]}`; all but the first two may be left
+        out. `reasoning` is that of each variant, empty for none; `sent_us` when the words, then each variant,
+        was sent; `kept` what a file says beside them.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.foreign_files import batches
+        from artelier.chat.conversation_files import batches
 
         for page in batches(turns):
             blobs: list[Blob] = []
@@ -252,6 +252,7 @@ class ChatEdits(ChatReader):
         replies = [(text, next(keys)) for text in self._escape_placeholders(turn.variants)]
         thoughts = zip(self._escape_placeholders(turn.reasoning), replies, strict=False)
         speaker = replies[0][1] if replies else words
+        kept = zip(self._escape_placeholders(turn.kept), (words, *(key for _, key in replies)), strict=False)
         return ev.ImportedTurn(
             user=None if user is None else await self._keep_json(user, blobs, key=words),
             variants=tuple([await self._keep_json(text, blobs, key=key) for text, key in replies]),
@@ -264,6 +265,7 @@ class ChatEdits(ChatReader):
                 [await self._keep_json(text, blobs, key=key) if text else None for text, (_, key) in thoughts]
             ),
             sent_us=turn.sent_us,
+            kept=tuple([await self._keep_json(text, blobs, key=key) if text else None for text, key in kept]),
         )
 
     # Writing

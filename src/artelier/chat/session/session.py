@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts.access import check_principal
@@ -18,7 +19,8 @@ from artelier.log import Blob, EventData, blob_name, check_subject
 from artelier.operations import events as ev
 
 if TYPE_CHECKING:
-    from artelier.chat.foreign_files import ExportedFile, ForeignFile, ForeignTurn
+    from artelier.chat.conversation_files import ForeignTurn
+    from artelier.chat.foreign_files import ExportedFile, ForeignFile
     from artelier.chat.session.chat_reader import Turn
     from artelier.operations.lore.untrusted_files import Source
 
@@ -75,6 +77,7 @@ class Session(ChatTurns):
         note: Any = UNSET,
         quick_replies: object = UNSET,
         lorebooks: Any = UNSET,
+        preset: Any = UNSET,
         greetings: Any = None,
         history_max: Any = UNSET,
         deadline_s: Any = UNSET,
@@ -92,6 +95,7 @@ class Session(ChatTurns):
         `list`, `mention`, `talkativeness`, `model`. `note`: the author's note, a text or `{prompt, depth,
         role}`; `depth` counts the messages after it. `quick_replies`: a list of `{label, text}`. `lorebooks`:
         refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
+        `preset`: the ref of a file that goes out again.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
         What is given for a chat that exists changes its settings from now on; with `is_new` it is refused.
@@ -115,6 +119,7 @@ class Session(ChatTurns):
             "note": note,
             "quick_replies": quick_replies,
             "lorebooks": lorebooks,
+            "preset": preset,
             "history_max": history_max,
             "deadline_s": deadline_s,
             "params": params or UNSET,
@@ -330,7 +335,8 @@ class Session(ChatTurns):
         Errors: `InvalidImport` that says what is wrong; `NotFound` for no such file; `AccessDenied`;
         `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.foreign_files import ForeignTurn, read_foreign_file
+        from artelier.chat.conversation_files import ForeignTurn
+        from artelier.chat.foreign_files import ForeignKind, read_foreign_file
 
         now = await self.settings()
         called = name or ("" if isinstance(source, bytes | bytearray) else str(source))
@@ -341,6 +347,9 @@ class Session(ChatTurns):
         if changes := found.changes(now, as_member=as_member):
             await self.change(**changes)
         turns = list(found.turns)
+        if now.note and found.kind is ForeignKind.CHAT and found.settings.get("note", now.note) != now.note:
+            left = "note: the chat keeps its own author's note"
+            found = replace(found, warnings=(*found.warnings, left))
         if found.greetings and not (await self.branch_row()).head:
             turns = [ForeignTurn(variants=found.greetings, speaker=found.name)]
         await self.import_turns(await self._behind_greeting(turns))
@@ -348,16 +357,11 @@ class Session(ChatTurns):
 
     async def _behind_greeting(self, turns: list[ForeignTurn]) -> list[ForeignTurn]:
         """Return the turns that a file adds, so that the conversation has one greeting: its own."""
-        from artelier.chat.foreign_files import batches
+        from artelier.chat.conversation_files import batches
 
         so_far = await self.turns(limit=2)
         if len(so_far) != 1 or not turns or turns[0].user is not None or not _is_greeting(so_far[0]):
             return turns
-        wanted = turns[0].variants[turns[0].selected] if turns[0].variants else ""
-        for variant in so_far[0].variants:
-            if variant.text == wanted:
-                await self.select_variant(so_far[0].number, variant.number)
-                return turns[1:]
         list(batches(turns))  # what is wrong with the file is said before a word goes
         await self.delete_turn(so_far[0].number)
         return turns

@@ -64,6 +64,8 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """In the order in which they are offered."""
     lorebooks: tuple[str, ...] = ()
     """Refs; that of the character is in `char`."""
+    preset: str = ""
+    """The ref of the file with presets that it took in last, for its way out; empty for none."""
     params: dict[str, Any] = {}
     """Of the main call: `temperature`, `max_output_tokens`, ..."""
     history_max: int = HISTORY_MAX
@@ -105,6 +107,7 @@ CHANGEABLE = (
     "note",
     "quick_replies",
     "lorebooks",
+    "preset",
     "history_max",
     "deadline_s",
 )
@@ -134,6 +137,8 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             fields[name] = HISTORY_MAX if value is None else _whole(value, name, HISTORY_TURNS_MAX)
         elif name == "lorebooks":
             fields[name] = lorebook_refs(value)
+        elif name == "preset":
+            fields[name] = "".join(lorebook_refs([value] if value else []))
         elif name == "system":
             fields[name] = "" if value is None else checked_text(value, what="system prompt")
         elif name == "note":

@@ -310,10 +310,12 @@ def introduction(
     *,
     ref: str,
     macros: Macros | None = None,
+    is_expanded: bool = True,
 ) -> list[Section]:
     """The base of the system prompt: what the chat or its profile says, the character, the persona.
 
     With `macros`, a card's own system prompt stands in the place of the chat's, which is its `{{original}}`.
+    `is_expanded`: the chat's has macros, too; in older turns it has names alone.
 
     `names` are those that a prompt may show; `ref` is the profile with its version.
     Errors: those of templates, for the profile's.
@@ -321,7 +323,9 @@ def introduction(
     user, char = people["user"], people["char"]
     who = {"user": str(user["name"]), "char": str(char["name"])}
     own = settings.get("system") or (char.get("system_prompt") if macros is None else "") or ""
-    if own:
+    if own and macros is not None and is_expanded:
+        text, source = macros.expand(str(own)), "chat"
+    elif own:
         text, source = substitute_names(str(own), **who), "chat"
     elif profile is not None and profile.system:
         from artelier.operations.template_engine.template import Template

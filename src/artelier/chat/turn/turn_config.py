@@ -20,7 +20,8 @@ def chat_of(run_id: str) -> str:
 
 GROUP_RULES = 2
 ORIGINAL_RULES = 3
-CARD_RULES = ORIGINAL_RULES
+SYSTEM_RULES = 4
+CARD_RULES = SYSTEM_RULES
 """Of turns that are asked for now."""
 
 HISTORY_MAX = 200

@@ -31,7 +31,7 @@ from artelier.chat.turn.main_call import (
     people_of,
 )
 from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
-from artelier.chat.turn.turn_config import IMPERSONATE, FailedTurn, TurnEnd, TurnJob
+from artelier.chat.turn.turn_config import IMPERSONATE, SYSTEM_RULES, FailedTurn, TurnEnd, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
 from artelier.context import assemble
@@ -328,6 +328,7 @@ class TurnParts:
                 shown,
                 ref=job.profile,
                 macros=self.macros,
+                is_expanded=job.card_rules >= SYSTEM_RULES,
             )
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None

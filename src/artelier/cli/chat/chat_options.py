@@ -19,7 +19,7 @@ from artelier.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.chat import Session
-    from artelier.chat.foreign_files import TakenChat
+    from artelier.chat.conversation_files import TakenChat
     from artelier.chat.session.settings import StoredChatSettings
     from artelier.kernel.tenants.registry import TenantScope
 
@@ -66,7 +66,7 @@ class ChatOptions:
 async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[Session, bool]:
     """Return the chat, and True if it is new. Errors: those of `Session.open`, and of the files."""
     from artelier.chat import Session
-    from artelier.chat.foreign_files import parse_chat
+    from artelier.chat.conversation_files import parse_chat
     from artelier.chat.session.chat_reader import ChatReader
 
     desk = kernel.for_tenant(call.tenant)
@@ -101,7 +101,7 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
         **asked,
     )
     if imported is not None and wish.file is not None:
-        await add(session, imported, file=wish.file, screen=call.screen)
+        await add(session, file=wish.file, screen=call.screen)
     return session, is_new
 
 
@@ -109,13 +109,13 @@ async def _preset(call: CliCall, desk: TenantScope, wish: ChatOptions, *, is_new
     """Return what a preset says to the chat; `--param` and `--system` stand over it."""
     if wish.preset is None:
         return {}
-    from artelier.operations.lore.presets import read_preset
+    from artelier.chat.foreign_files import read_preset_file
 
-    preset = read_preset(wish.preset)
     model = wish.model or (call.settings.model if is_new else (await _settings_of(desk, wish)).model)
-    warn(call.screen, (*preset.size_warnings(model, desk.services.window_of(model)), *preset.warnings))
-    texts: dict[str, Any] = {"system": preset.system, "note": dict(preset.note)}
-    return {**preset.params, **{name: value for name, value in texts.items() if value}}
+    name = Path(wish.preset).stem
+    preset = await read_preset_file(desk, wish.preset, name=name, by=call.person, model=model)
+    warn(call.screen, preset.warnings)
+    return dict(preset.settings)
 
 
 async def wished_profile(call: CliCall, desk: TenantScope, name: str) -> str | None:
@@ -238,11 +238,12 @@ def is_own_file(file: str) -> bool:
         raise NotFound("there is no such file", got=file[:200]) from None
 
 
-async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -> None:
-    """Add turns that were read from a file."""
-    warn(screen, chat.warnings)
-    added = await session.import_turns(list(chat.turns))
-    screen.note(f"{file}: {count(added, 'turn')} of {chat.user} and {chat.char}", "dim")
+async def add(session: Session, *, file: str, screen: Screen) -> None:
+    """Add the turns of a file."""
+    found = await session.import_file(file)
+    warn(screen, found.warnings)
+    who = f"{found.settings['user']} and {found.settings['char']}"
+    screen.note(f"{file}: {count(len(found.turns), 'turn')} of {who}", "dim")
 
 
 def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
@@ -255,7 +256,7 @@ def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
 
 async def write_turns(session: Session, file: str) -> int:
     """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
-    from artelier.chat.foreign_files import export_jsonl
+    from artelier.chat.conversation_files import export_jsonl
 
     content = await export_jsonl(session)
     write_file(file, content)

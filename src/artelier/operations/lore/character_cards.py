@@ -1,13 +1,17 @@
-"""Character cards, V1 to V3, from JSON and PNG; and as V3 JSON for others to read. All in them is data."""
+"""Character cards, V1 to V3, from JSON, PNG and CHARX; and as V3 JSON for others. All in them is data."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
+import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Literal, cast
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 
@@ -25,6 +29,8 @@ from artelier.operations.lore.untrusted_files import (
     FileProblems,
     ForeignFields,
     Source,
+    is_nothing,
+    listed,
     read_json,
     source_bytes,
 )
@@ -60,8 +66,8 @@ _OUTSIDE = frozenset(
 )
 """What stands beside `data` and says the same once more, or is private to a program."""
 
-_NOT_FOLLOWED = ("regex_scripts",)
-"""Extensions with a meaning that is none here."""
+_FOLLOWED = ("talkativeness", "depth_prompt", CARRIED)
+"""Extensions that have a meaning here, or are named where they are read."""
 
 _PYGMALION = {
     "char_name": "name",
@@ -72,12 +78,8 @@ _PYGMALION = {
 }
 """Fields of an older form of cards, by what they are called since."""
 
-_OTHER_FORMATS = {
-    b"PK\x03\x04": "a CHARX archive",
-    b"\xff\xd8\xff": "a JPEG",
-    b"RIFF": "a WebP",
-    b"GIF8": "a GIF",
-}
+OTHER_FORMATS = {b"\xff\xd8\xff": "a JPEG", b"RIFF": "a WebP", b"GIF8": "a GIF"}
+"""Files that hold cards or pictures of other programs, by how they begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ class Card:
 
 
 def read_card(source: Source) -> Card:
-    """A card from a PNG or JSON file, or from its bytes.
+    """A card from a PNG, JSON or CHARX file, or from its bytes.
 
     Text stays as it is: macros, HTML and templates are not looked at.
     Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file.
@@ -101,9 +103,11 @@ def read_card(source: Source) -> Card:
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX)
     if data.startswith(SIGNATURE):
         data = card_json(data)
-    for magic, name in _OTHER_FORMATS.items():
+    elif data.startswith(CHARX):
+        data = card_of_charx(data)
+    for magic, name in OTHER_FORMATS.items():
         if data.startswith(magic):
-            raise InvalidImport("this is no character card", expected="a PNG or JSON", got=name)
+            raise InvalidImport("this is no character card", expected="a PNG, JSON or CHARX", got=name)
     if len(data) > JSON_BYTES_MAX:
         raise InvalidImport("the card is too large", expected=f"at most {JSON_BYTES_MAX:,} bytes of JSON")
     value = read_json(data, what="the card")
@@ -130,13 +134,16 @@ def _fields(value: dict[str, Any], notes: FileProblems) -> tuple[Literal["1", "2
         if isinstance(newest, str) and newest not in ("2.0", "3.0"):
             notes.warn(f"spec_version: {safe_repr(newest)} is unknown; its news are not followed")
         if left := sorted(value.keys() - _OUTSIDE):
-            notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
+            notes.warn(f"left out beside `data`: {listed(left)}")
         inside = cast("dict[str, Any]", data)
         return "2" if spec == "chara_card_v2" else "3", ForeignFields(
             inside, path="data.", notes=notes, is_lenient=True
         )
-    if "spec" not in value and "name" in value and not value.keys().isdisjoint(_V1[1:]):
-        return "1", ForeignFields(value, path="", notes=notes, is_lenient=True)
+    if not isinstance(data, dict) and "name" in value and not value.keys().isdisjoint(_V1[1:]):
+        if spec is not None:
+            notes.warn(f"spec: {safe_repr(spec)}, but there is no `data`; read as a card of V1")
+        alone = {name: one for name, one in value.items() if name not in ("spec", "spec_version", "data")}
+        return "1", ForeignFields(alone, path="", notes=notes, is_lenient=True)
     if "char_name" in value and "spec" not in value:
         notes.warn("this is a card in the form of Pygmalion; its fields have their usual names here")
         renamed = {_PYGMALION.get(name, name): one for name, one in value.items()}
@@ -199,13 +206,13 @@ def _extensions(fields: ForeignFields, notes: FileProblems) -> dict[str, Any]:
         # Else a file could put fields into the card that is written from it.
         notes.warn(f"{fields.path}extensions.{CARRIED}: left out")
         extensions = {name: value for name, value in extensions.items() if name != CARRIED}
-    for name in _NOT_FOLLOWED:
-        if extensions.get(name):
-            notes.warn(f"{fields.path}extensions.{name}: kept, but not followed")
+    unknown = [name for name, one in extensions.items() if name not in _FOLLOWED and not is_nothing(one)]
+    if unknown:
+        notes.warn(f"{fields.path}extensions: kept, but not followed: {listed(unknown)}")
     if _has_note(extensions) and depth_prompt(extensions) is None:
         notes.warn(f"{fields.path}extensions.depth_prompt: kept, but not followed: no text, or no depth")
     if rest := {name: value for name, value in fields.rest().items() if value not in (None, [])}:
-        notes.warn(f"kept in extensions, but not followed: {', '.join(sorted(rest)[:20])[:300]}")
+        notes.warn(f"kept in extensions, but not followed: {listed(rest)}")
         extensions = {**extensions, CARRIED: rest}
     return extensions
 
@@ -224,6 +231,8 @@ def depth_prompt(extensions: Mapping[str, Any]) -> dict[str, Any] | None:
     prompt, depth, role = note.get("prompt"), note.get("depth", 4), note.get("role", "system")
     if not isinstance(prompt, str) or not prompt.strip():
         return None
+    if isinstance(depth, str) and re.fullmatch(r"[0-9]{1,5}", depth):
+        depth = int(depth)
     if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= DEPTH_MAX:
         return None
     known = role if role in ("system", "user", "assistant") else "system"
@@ -268,6 +277,62 @@ def write_card(character: Character, *, lorebook: Lorebook | None = None) -> byt
     return msgspec.json.format(msgspec.json.encode(card), indent=1)
 
 
+CHARX = b"PK\x03\x04"
+"""The beginning of a CHARX file: a zip with `card.json` and the assets beside it, which stay in it."""
+
+ARCHIVE_FILES_MAX = 2_000
+"""In a CHARX file (a guess: the largest have some hundred pictures)."""
+
+_DIRECTORY_END = b"PK\x05\x06"
+_LARGE_ARCHIVE = b"PK\x06\x07"
+_DIRECTORY_END_BYTES = 22
+_COMMENT_BYTES_MAX = 65_535
+_DIRECTORY_BYTES_MAX = 1_000_000
+
+
+def card_of_charx(data: bytes) -> bytes:
+    """The JSON of the character card in a CHARX file.
+
+    Errors: `InvalidImport` for a damaged archive, one without `card.json`, or too large a one.
+    Cost:   O(names in the archive, which are few, and the card); no other file in it is unpacked.
+    """
+    _check_directory(data)
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            place = archive.getinfo("card.json")
+            if place.compress_type not in (
+                ZIP_STORED,
+                ZIP_DEFLATED,
+            ):  # others unpack more than they are asked
+                raise NotImplementedError("card.json is packed otherwise than by deflate")
+            with archive.open(place) as file:
+                card = file.read(JSON_BYTES_MAX + 1)
+    except KeyError:
+        raise InvalidImport("the archive holds no character card", expected="a file card.json") from None
+    except _UNREADABLE as error:
+        raise InvalidImport(f"the archive cannot be read: {str(error)[:200]}") from None
+    return card
+
+
+_UNREADABLE = (BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError, zlib.error)
+
+
+def _check_directory(data: bytes) -> None:
+    """Look at the end of an archive before its directory is read: whoever says two things there is refused.
+
+    Errors: `InvalidImport` for one that is too large, or not at one place.
+    """
+    first = max(0, len(data) - _DIRECTORY_END_BYTES - _COMMENT_BYTES_MAX)
+    at = data.find(_DIRECTORY_END, first)
+    is_alone = 0 <= at <= len(data) - _DIRECTORY_END_BYTES and data.find(_DIRECTORY_END, at + 1) < 0
+    if not is_alone or data.find(_LARGE_ARCHIVE, first) >= 0:
+        raise InvalidImport("the archive cannot be read", expected="a zip file with one directory at its end")
+    files, size_bytes = struct.unpack_from("<HI", data, at + 10)
+    if files > ARCHIVE_FILES_MAX or size_bytes > _DIRECTORY_BYTES_MAX:
+        most = f"at most {ARCHIVE_FILES_MAX:,}"
+        raise InvalidImport("the archive has too many files", expected=most, got=files)
+
+
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 CHUNKS_MAX = 65_536
@@ -301,20 +366,21 @@ def card_json(data: bytes) -> bytes:
         raise InvalidImport(
             "the PNG has no character card",
             expected="a tEXt chunk `chara` or `ccv3`",
-            got="a compressed one, which the format does not allow" if compressed else "none",
+            got="a zTXt or iTXt chunk, in which no card stands" if compressed else "none",
         )
-    return _decode(found["ccv3"] if "ccv3" in found else found["chara"])
+    name = "ccv3" if "ccv3" in found else "chara"
+    return _decode(found[name], name)
 
 
 _SPACES = b" \t\n\r\x0b\x0c"
 
 
-def _decode(text: bytes) -> bytes:
+def _decode(text: bytes, name: str) -> bytes:
     packed = text.translate(None, _SPACES)
     try:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
     except binascii.Error as error:
-        raise InvalidImport(f"the card in the PNG is no base64: {error}") from None
+        raise InvalidImport(f"the card in the chunk `{name}` of the PNG is no base64: {error}") from None
 
 
 def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -22,6 +22,8 @@ from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.character_cards import FILE_BYTES_MAX as CARD_BYTES_MAX
 from artelier.operations.lore.character_cards import SIGNATURE, Card, depth_prompt, read_card
 from artelier.operations.lore.macros import Macros
+from artelier.operations.lore.presets import FILE_BYTES_MAX as PRESET_BYTES_MAX
+from artelier.operations.lore.presets import Preset, read_preset
 from artelier.operations.lore.schemas import (
     Character,
     Lorebook,
@@ -165,6 +167,18 @@ async def keep_lorebook(
     artifacts = desk.as_principal(by).artifacts
     kept = await _store_file(desk, artifacts, place, content)
     return await _store_form(artifacts, place, "lorebook", book, metadata=kept), tuple(warnings)
+
+
+async def keep_preset(desk: TenantScope, source: Source, *, by: str, name: str = "") -> tuple[Preset, str]:
+    """A preset, and the ref of its file without secrets; an empty one where personal data is replaced.
+
+    Errors: `InvalidImport` for what is no preset; `NotFound` for no such file; `AccessDenied`.
+    """
+    content = await asyncio.to_thread(source_bytes, source, limit_bytes=PRESET_BYTES_MAX)
+    preset = await run_in_content_thread(len(content), partial(read_preset, content, name=name))
+    place = f"presets/{slug(by, chars_max=40)}/{slug(preset.name or 'preset')}"
+    kept = await _store_file(desk, desk.as_principal(by).artifacts, place, preset.content)
+    return preset, str(kept.get("file", ""))
 
 
 def slug(name: str, *, chars_max: int = 48) -> str:

@@ -7,9 +7,10 @@ Format: the chat files of SillyTavern, with `name`, `is_user`, `is_system`, `mes
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -48,8 +49,14 @@ chat made of the file uses none of it but thoughts."""
 
 _SYSTEM_TYPES = ("narrator", "comment", "system")
 _PROGRAMS = ("System", "SillyTavern System", "")
-_UNUSED = "unused"
+UNUSED = "unused"
 """What newer files say instead of the two names."""
+
+
+Form: TypeAlias = dict[str, list[Any]]
+"""What a line of a file says otherwise than `write_turn` would: by field the value, none for no such field.
+
+It holds no words: of the lists `swipes` and `swipe_info` only how many there are."""
 
 
 class ChatLogVariant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +66,9 @@ class ChatLogVariant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     sent_at: str = ""
     """As the file says; programs do not agree on a form."""
     extensions: dict[str, Any] = {}
+    """`extra` of the file."""
+    form: Form = {}
+    """The form of its entry in `swipe_info`."""
 
     @property
     def reasoning(self) -> str:
@@ -78,6 +88,9 @@ class ChatLogMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     hidden: bool = False
     """Stands in the chat, but in no prompt."""
     extensions: dict[str, Any] = {}
+    """Fields of its line that have no meaning here."""
+    form: Form = {}
+    """The form of its line."""
 
     @property
     def text(self) -> str:
@@ -125,6 +138,8 @@ class ImportedChat(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     extensions: dict[str, Any] = {}
     """What the first line says beside, `chat_metadata` above all."""
+    head: dict[str, Any] | None = None
+    """The first line as it stands in the file; None if that is a message already."""
     warnings: tuple[str, ...] = ()
 
 
@@ -183,7 +198,7 @@ def read_chat(source: Source) -> ImportedChat:
         elif len(messages) == MESSAGES_MAX:
             raise InvalidImport("the chat is too long", expected=f"at most {MESSAGES_MAX:,} messages")
         else:
-            message = _message(ForeignFields(value, path=f"line {number}: ", notes=notes), notes)
+            message = _read_message(value, number, notes)
             if message is not None:
                 messages.append(message)
                 dates.append((number, message.variants[message.selected].sent_at))
@@ -280,12 +295,15 @@ def _object(line: bytes, number: int, notes: _ChatProblems) -> dict[str, Any] | 
     return cast("dict[str, Any]", value)
 
 
+_HEAD = ("user_name", "character_name", "create_date")
+
+
 def _chat(header: dict[str, Any], messages: list[ChatLogMessage], notes: FileProblems) -> ImportedChat:
     head = ForeignFields(header, path="line 1: ", notes=notes)
 
     def name_of(field: str, role: str, fallback: str) -> str:
         name = head.line(field, chars_max=NAME_CHARS_MAX)
-        if name and name != _UNUSED:
+        if name and name != UNUSED:
             return name
         return next((said.name for said in messages if said.role == role), "") or fallback
 
@@ -293,18 +311,33 @@ def _chat(header: dict[str, Any], messages: list[ChatLogMessage], notes: FilePro
     char = name_of("character_name", "assistant", "Character")
     created_at = head.line("create_date", chars_max=NAME_CHARS_MAX)
     notes.check("the chat")
+    extensions = _limit_extensions(head.rest(), "line 1: ", notes)
+    named = {name: header[name] for name in _HEAD if name in header}
     return ImportedChat(
         user=user,
         char=char,
         turns=_turns(messages),
         created_at=created_at,
-        extensions=_limit_extensions(head.rest(), "line 1: ", notes),
+        extensions=extensions,
+        head=named | extensions if header else None,
         warnings=notes.warnings,
     )
 
 
+def _read_message(value: dict[str, Any], number: int, notes: _ChatProblems) -> ChatLogMessage | None:
+    """Return the message of a line; None for one that is left out, which `notes` say."""
+    own = FileProblems()
+    message = _message(ForeignFields(value, path=f"line {number}: ", notes=own), notes)
+    for warning in own.warnings:
+        notes.warn(warning)
+    if own.problems:
+        notes.warn(f"left out: {'; '.join(own.problems)}")
+        return None
+    return message
+
+
 def _message(fields: ForeignFields, notes: _ChatProblems) -> ChatLogMessage | None:
-    path = fields.path
+    path, line = fields.path, fields.rest()
     if "mes" not in fields and "swipes" not in fields:
         notes.warn(f"{path}left out: expected `mes`")
         return None
@@ -324,7 +357,7 @@ def _message(fields: ForeignFields, notes: _ChatProblems) -> ChatLogMessage | No
         rest["role"] = role
     if is_system and is_user:
         rest["is_user"] = True
-    return ChatLogMessage(
+    message = ChatLogMessage(
         role="system" if is_system else "user" if is_user else "assistant",
         name=name,
         variants=variants,
@@ -332,6 +365,45 @@ def _message(fields: ForeignFields, notes: _ChatProblems) -> ChatLogMessage | No
         hidden=is_hidden,
         extensions=_limit_extra(rest, path, notes),
     )
+    return _with_form(message, line, notes, path)
+
+
+_WRITTEN = ("name", "is_user", "is_system", "send_date", "mes", "swipe_id", "role")
+"""Fields of a line that `_line` writes, and whose values are small."""
+
+
+def _with_form(
+    message: ChatLogMessage, line: dict[str, Any], notes: _ChatProblems, path: str
+) -> ChatLogMessage:
+    """Return a message with the form of its line, so that `_line` writes an equal one."""
+    ours = _line(message)
+    form = _form_of(line, ours, _WRITTEN)
+    if not isinstance(line.get("extra"), dict):
+        form |= {"extra": [line["extra"]] if "extra" in line else []}
+    for name in ("swipes", "swipe_info"):
+        given = line.get(name)
+        if not isinstance(given, list):
+            form |= {name: [0, given]} if name in line else _form_of(line, ours, (name,))
+        elif len(cast("list[object]", given)) != len(ours.get(name, ())) or name not in ours:
+            form[name] = [len(cast("list[object]", given))]
+    infos = [as_dict(info) for info in as_list(line.get("swipe_info"))[: len(message.variants)]]
+    variants = list(message.variants)
+    for number, info in enumerate(infos):
+        own = _info(variants[number])
+        of_info = _limit_extra(_form_of(info, own, {**info, **own}), path, notes)
+        variants[number] = msgspec.structs.replace(variants[number], form=of_info)
+    form = _limit_extra(form, path, notes)
+    return msgspec.structs.replace(message, variants=tuple(variants), form=form)
+
+
+def _form_of(given: dict[str, Any], ours: dict[str, Any], names: Iterable[str]) -> Form:
+    form: Form = {}
+    for name in names:
+        if name not in given:
+            form |= {name: []} if name in ours else {}
+        elif name not in ours or (type(given[name]), given[name]) != (type(ours[name]), ours[name]):
+            form[name] = [given[name]]
+    return form
 
 
 def _variants(
@@ -457,7 +529,6 @@ def write_turn(turn: ChatLogTurn) -> bytes:
 def _line(message: ChatLogMessage) -> dict[str, Any]:
     stands = message.variants[message.selected]
     line: dict[str, Any] = {
-        **message.extensions,
         "name": message.name,
         "is_user": message.role == "user" or message.extensions.get("is_user") is True,
         "is_system": message.hidden,
@@ -471,8 +542,30 @@ def _line(message: ChatLogMessage) -> dict[str, Any]:
         line |= {
             "swipe_id": message.selected,
             "swipes": [variant.text for variant in message.variants],
-            "swipe_info": [
-                {"send_date": variant.sent_at, "extra": variant.extensions} for variant in message.variants
-            ],
+            "swipe_info": [_info(variant) for variant in message.variants],
         }
-    return line
+    line = {**line, **{name: value for name, value in message.extensions.items() if name not in line}}
+    form = dict(message.form)
+    for name in ("swipes", "swipe_info"):
+        if (counted := form.pop(name, None)) is not None:
+            form[name] = [_first(message, name, counted[0])] if len(counted) == 1 else counted[1:]
+    return _formed(line, form)
+
+
+def _info(variant: ChatLogVariant) -> dict[str, Any]:
+    return _formed({"send_date": variant.sent_at, "extra": variant.extensions}, variant.form)
+
+
+def _formed(fields: dict[str, Any], form: Form) -> dict[str, Any]:
+    """Return fields as the file had them."""
+    absent = [name for name, given in form.items() if not given]
+    given = {name: given[0] for name, given in form.items() if given}
+    return {name: value for name, value in (fields | given).items() if name not in absent}
+
+
+def _first(message: ChatLogMessage, name: str, count: int) -> list[Any]:
+    """Return so many wordings of a message as its line names, without one that is not among them."""
+    listed = list(message.variants)
+    if count == len(listed) - 1:
+        del listed[message.selected]
+    return [one.text if name == "swipes" else _info(one) for one in listed[:count]]

@@ -294,7 +294,7 @@ class SearchedText:
         text = self._folded
         work.chars -= len(text)
         at = text.find(compared)
-        if not whole_words:
+        if not whole_words or len(compared.split()) > 1:  # several words are looked up as they stand
             return at >= 0
         while at >= 0:
             if not _joins(text, at) and not _joins(text, at + len(compared)):

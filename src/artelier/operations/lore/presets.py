@@ -8,7 +8,7 @@ What has no equal is named; addresses, headers and passwords in a file are never
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import msgspec
@@ -20,6 +20,7 @@ from artelier.operations.lore.untrusted_files import (
     Source,
     as_dict,
     as_list,
+    listed,
     one_line,
     read_json,
     source_bytes,
@@ -70,8 +71,23 @@ _QUIET = frozenset(
 )
 """Fields that say nothing about what a model is asked, or are read elsewhere."""
 
-_SECRETS = ("proxy", "password", "header", "secret", "token_", "api_key", "reverse", "url", "custom_")
-"""Parts of names of fields that can hold addresses and secrets: they are not looked at."""
+_SECRETS = (
+    "proxy",
+    "password",
+    "header",
+    "secret",
+    "token_",
+    "api_key",
+    "apikey",
+    "api-key",
+    "authoriz",
+    "credential",
+    "service_account",
+    "reverse",
+    "url",
+    "custom_",
+)
+"""Parts of names of fields that can hold addresses and secrets: they are not looked at, and not kept."""
 
 _DEFAULT_ORDER = "100001"
 """The order of prompts that is used, where a file has several."""
@@ -93,6 +109,8 @@ class Preset:
     """`{prompt, depth, role}` of its prompts after the conversation; empty for none."""
     prompts: int = 0
     """How many prompts of the file stand in `system` and `note`."""
+    content: bytes = field(default=b"", repr=False)
+    """The file for its way out: its bytes, or without addresses and passwords if it had some."""
     warnings: tuple[str, ...]
     """The changes and omissions, in words."""
 
@@ -114,17 +132,32 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
 
     Errors: `InvalidImport` for what is no preset; `NotFound` for no such file.
     """
-    value = read_json(source_bytes(source, limit_bytes=FILE_BYTES_MAX), what="the preset")
+    content = source_bytes(source, limit_bytes=FILE_BYTES_MAX)
+    value = read_json(content, what="the preset")
     if not isinstance(value, dict):
         raise InvalidImport("this is no preset", expected="an object", got=safe_repr(value))
     given = cast("dict[str, Any]", value)
     notes = FileProblems()
     called = one_line(str(given.get("name") or name))[:200]
+    open_ = _without_secrets(given)
+    if open_ != given:
+        notes.warn("addresses, headers and passwords of other servers are not taken over")
+        content = msgspec.json.format(msgspec.json.encode(open_), indent=4)
+    if isinstance(given.get("content"), str) and given.keys() <= {"name", "content", "post_history"}:
+        return replace(_formatting({"sysprompt": given}, called, notes), content=content)
     if any(isinstance(given.get(part), dict) for part in _FORMATTING):
-        return _formatting(given, called, notes)
+        return replace(_formatting(given, called, notes), content=content)
+    if templates := [name for name in ("story_string", "input_sequence") if name in given]:
+        raise InvalidImport(
+            "this is a template of text completion",
+            expected="samplers or prompts",
+            got=templates[0],
+            hint="Models are asked in messages here, which need none.",
+        )
     params = _params(given, notes)
     before, after, note = _prompts(given, notes)
-    if not params and not before and not after and not note:
+    has_samplers = any(given.get(name) is not None for name in (*_PARAMS, *_EXTRA))
+    if not params and not before and not after and not note and not has_samplers:
         raise InvalidImport(
             "this is no preset",
             expected="samplers or prompts",
@@ -138,20 +171,35 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
         system="\n\n".join(before),
         note=note,
         prompts=len(before) + (len(after) or bool(note)),
+        content=content,
         warnings=notes.warnings,
     )
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return JSON without the fields that can hold addresses and secrets, at any depth."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return {name: _without_secrets(one) for name, one in fields if not (one and _is_secret(name, one))}
+    return [_without_secrets(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _is_secret(name: str, value: object) -> bool:
+    low = name.lower()
+    if isinstance(value, bool | int | float):
+        return False
+    return low.endswith("token") or any(part in low for part in _SECRETS)
 
 
 def _params(given: Mapping[str, Any], notes: FileProblems) -> dict[str, Any]:
     found: dict[str, Any] = {}
     unfollowed: list[str] = []
-    has_secrets = False
     for name, value in given.items():
         if name == "max_length" and "genamt" in given:
             continue  # the context there, where `genamt` is the reply
-        if any(part in name.lower() for part in _SECRETS):
-            has_secrets = has_secrets or bool(value)
-        elif name in _PARAMS:
+        if _is_secret(name, value):
+            continue
+        if name in _PARAMS:
             _param(_PARAMS[name], name, value, found, notes)
         elif name in _EXTRA and isinstance(value, int | float) and not isinstance(value, bool):
             if value != 1:
@@ -160,10 +208,8 @@ def _params(given: Mapping[str, Any], notes: FileProblems) -> dict[str, Any]:
             found["thinking"] = value
         elif name not in _QUIET and value not in (None, "", [], {}, False, 0, 1):
             unfollowed.append(name)
-    if has_secrets:
-        notes.warn("addresses, headers and passwords of other servers are not taken over")
     if unfollowed:
-        notes.warn(f"not followed: {', '.join(sorted(unfollowed)[:40])[:600]}")
+        notes.warn(f"kept, but not followed: {listed(unfollowed)}")
     return found
 
 
@@ -222,14 +268,39 @@ def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], 
                 inside.append({**prompt, "identifier": id_})
             else:
                 (after if is_after else before).append(text)
+    _note_places(given, notes)
     if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
-        notes.warn(f"prompts without a place are left out: {', '.join(left[:20])[:300]}")
+        notes.warn(f"prompts without a place stand in no prompt: {listed(left)}")
     if len(inside) == 1 and not after and (note := _note(inside[0])):
         return before, after, note
     for prompt in inside:
         name, depth = str(prompt["identifier"])[:40], prompt.get("injection_depth")
         notes.warn(f"prompt {name!r}: stands after the conversation here, not at depth {depth}")
     return before, [*after, *(str(prompt["content"]) for prompt in inside)], {}
+
+
+_PLACES = {
+    "worldInfoBefore": "lore",
+    "charDescription": "description",
+    "charPersonality": "personality",
+    "scenario": "scenario",
+    "dialogueExamples": "examples",
+    "worldInfoAfter": "more lore",
+    "personaDescription": "persona",
+    "chatHistory": "history",
+}
+"""Places of a preset for what a chat has, in the order of our prompts."""
+
+
+def _note_places(given: Mapping[str, Any], notes: FileProblems) -> None:
+    """Note of which places a preset says something that is not followed."""
+    placed = [(id_, is_on) for id_, is_on in _order(given, FileProblems()) if id_ in _PLACES]
+    if off := [_PLACES[id_] for id_, is_on in placed if not is_on]:
+        notes.warn(f"prompt_order: {', '.join(off)}: off there; what a chat has of it stands in its prompts")
+    wanted, ours = [id_ for id_, is_on in placed if is_on], list(_PLACES)
+    if wanted != sorted(wanted, key=ours.index):
+        order = ", ".join(_PLACES.values())
+        notes.warn(f"prompt_order: what a chat has stands in the order of prompts here: {order}")
 
 
 def _note(prompt: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,7 +353,7 @@ def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> P
     stop = instruct.get("stop_sequence")
     left = [part for part in ("instruct", "context") if as_dict(given.get(part))]
     if left:
-        notes.warn(f"not followed: {', '.join(left)}: models are asked in messages here")
+        notes.warn(f"kept, but not followed: {', '.join(left)}: models are asked in messages here")
     is_note = isinstance(after, str) and after.strip()
     return Preset(
         name=called or one_line(str(system.get("name") or instruct.get("name") or ""))[:200],
@@ -294,18 +365,59 @@ def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> P
     )
 
 
-def write_preset(name: str, *, params: Mapping[str, Any], system: str, note: Mapping[str, Any]) -> bytes:
+def write_preset(
+    name: str, *, params: Mapping[str, Any], system: str, note: Mapping[str, Any], base: bytes | None = None
+) -> bytes:
     """Return a preset for chat completion; `read_preset` gives an equal one.
 
+    `base`: the preset that the chat took in. It goes out as it is, but for what the chat says otherwise now.
     Parameters that such a file has no field for are left out.
     """
     fields: dict[str, Any] = {"name": name}
+    before = None if base is None else read_preset(base)
+    if before is not None and (before.params, before.system, before.note) == (params, system, note):
+        return before.content
+    given: dict[str, Any] = {} if base is None else read_json(base, what="the preset")
+    # An export of formatting has no place for samplers.
+    if before is None or any(part in given for part in (*_FORMATTING, "content")):
+        fields |= {**_samplers(params, {}), **_prompt_fields(system, note)}
+    else:
+        fields = _changed(given, before.params, params)
+        is_told = (before.system, before.note) == (system, note)
+        fields |= {} if is_told else _prompt_fields(system, note)
+    return msgspec.json.format(msgspec.json.encode(fields), indent=4)
+
+
+def _changed(fields: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a preset with the parameters that are others now."""
+    ours: dict[str, Any] = {name: value for name, value in now.items() if before.get(name) != value}
+    extra, was = as_dict(now.get("extra")), as_dict(before.get("extra"))
+    gone = {name for name in before if name not in now} | {name for name in was if name not in extra}
+    names = {**_PARAMS, **_EXTRA, "reasoning_effort": "thinking"}
+    if "genamt" in fields:
+        del names["max_length"]
+    left = {name: value for name, value in fields.items() if names.get(name) not in gone}
+    return left | _samplers(ours, left)
+
+
+def _samplers(params: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters by the names that they have `among` the fields of a preset, or the usual ones."""
     names = {param: field for field, param in _PARAMS.items() if field not in ("temp", "freq_pen")}
     names |= {"max_output_tokens": "openai_max_tokens", "presence_penalty": "presence_penalty"}
-    fields |= {names[param]: value for param, value in params.items() if param in names}
+    own = {**_PARAMS, **_EXTRA}
+    if "genamt" in among:
+        del own["max_length"]
+    names |= {"repetition_penalty": "repetition_penalty", "typical_p": "typical_p"}
+    names |= {own[field]: field for field in among if field in own}
+    fields = {names[param]: value for param, value in params.items() if param in names}
     fields |= {"reasoning_effort": params["thinking"]} if params.get("thinking") in EFFORTS else {}
     extra = as_dict(params.get("extra"))
-    fields |= {field: extra[field] for field in ("repetition_penalty", "typical_p") if field in extra}
+    known = ("repetition_penalty", "typical_p")
+    return fields | {names[name]: extra[name] for name in known if name in extra}
+
+
+def _prompt_fields(system: str, note: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the prompts of a chat as a preset has them."""
     history = {"identifier": "chatHistory", "name": "Chat History", "marker": True, "system_prompt": True}
     prompts: list[dict[str, Any]] = [history]
     if system:
@@ -316,5 +428,4 @@ def write_preset(name: str, *, params: Mapping[str, Any], system: str, note: Map
         own = {"identifier": "note", "name": "Note", "role": note["role"], "content": note["prompt"]}
         prompts.append({**own, **place})
     order = [{"identifier": one["identifier"], "enabled": True} for one in prompts]
-    fields |= {"prompts": prompts, "prompt_order": [{"character_id": int(_DEFAULT_ORDER), "order": order}]}
-    return msgspec.json.format(msgspec.json.encode(fields), indent=4)
+    return {"prompts": prompts, "prompt_order": [{"character_id": int(_DEFAULT_ORDER), "order": order}]}

@@ -103,7 +103,7 @@ class LorebookEntry(LoreForm, frozen=True, kw_only=True):
     """Active without a key."""
     case_sensitive: bool = False
     whole_words: bool = False
-    """A key counts only where no letter stands beside it (in scripts that separate words)."""
+    """A key of one word counts only where no letter stands beside it (in scripts that separate words)."""
     use_regex: bool = True
     """Whether `/pattern/flags` is a regular expression; False: all keys are plain text."""
     scan_depth: Depth | None = None

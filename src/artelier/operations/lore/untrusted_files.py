@@ -99,6 +99,8 @@ def read_json(data: bytes, *, what: str, items_max: int = FILE_ITEMS_MAX) -> Any
     too many items.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidImport(f"{what} cannot be read", expected="UTF-8", got="UTF-16")
     if (count := count_items(data, most=items_max)) > items_max:
         raise InvalidImport(
             f"{what} has too many items",
@@ -113,7 +115,9 @@ def read_json(data: bytes, *, what: str, items_max: int = FILE_ITEMS_MAX) -> Any
                 raise
             value = _decode(_SURROGATE.sub(_whole, data))
         check_json(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError:
+        raise InvalidImport(f"{what} cannot be read", expected="UTF-8", got=_not_utf8(data)) from None
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidImport(f"{what} is no JSON: {str(error)[:200]}{_place(data)}") from None
     except InvalidArtifact as error:
         raise InvalidImport(f"{what} cannot be taken: {error}") from None
@@ -137,6 +141,16 @@ def _place(data: bytes) -> str:
     except RecursionError:
         pass
     return ""
+
+
+def _not_utf8(data: bytes) -> str:
+    """Return which byte is no UTF-8, and where."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = f", line {data.count(_NEWLINE, 0, error.start) + 1}" if _NEWLINE in data.rstrip() else ""
+        return f"the byte 0x{data[error.start]:02x} at {error.start:,}{line}"
+    return "another text"
 
 
 _NEWLINE = b"\n"
@@ -173,6 +187,11 @@ class FileProblems:
             self._unnamed["warnings"] += 1
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """Each once, in order; beyond 50 they are only counted."""
+        return _with_rest(self._problems, self._unnamed["problems"])
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Each once, in order; beyond 50 they are only counted."""
         return _with_rest(self._warnings, self._unnamed["warnings"])
@@ -180,7 +199,7 @@ class FileProblems:
     def check(self, what: str) -> None:
         """Errors: `InvalidImport` naming every problem, if there is any."""
         if self._problems:
-            problems = _with_rest(self._problems, self._unnamed["problems"])
+            problems = self.problems
             raise InvalidImport(f"{what} cannot be read: {'; '.join(problems)}", problems=problems)
 
 
@@ -280,6 +299,9 @@ class ForeignFields:
             return value
         if value in (0, 1):
             return bool(value)
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            self._warn(name, f"{safe_repr(value)} is text; taken as {value.strip().lower()}")
+            return value.strip().lower() == "true"
         return self._wrong(name, "true or false", value, default)
 
     def mapping(self, name: str) -> dict[str, Any]:
@@ -319,6 +341,22 @@ def _number(value: object) -> int | float | None:
     if isinstance(value, int | float) and math.isfinite(value):
         return value
     return None
+
+
+NAMES_LISTED_MAX = 100
+"""Of one note; of more than these the number is told."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a note: each once and shortened, sorted."""
+    found = sorted({one_line(name[:200])[:60] for name in names})
+    more = len(found) - NAMES_LISTED_MAX
+    return ", ".join(found[:NAMES_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def is_nothing(value: object) -> bool:
+    """Return True for a value that says nothing: a field that holds it need not be named."""
+    return value is None or value is False or value == "" or value == [] or value == {}
 
 
 def as_dict(value: object) -> dict[str, Any]:

@@ -8,7 +8,7 @@ character-card-spec-v2 `spec_v2.md`, character-card-spec-v3 `SPEC_V3.md`, SillyT
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -41,6 +41,9 @@ from artelier.operations.lore.untrusted_files import (
     FileProblems,
     ForeignFields,
     Source,
+    as_dict,
+    is_nothing,
+    listed,
     one_line,
     read_json,
     source_bytes,
@@ -129,7 +132,10 @@ def _novelai_entry(entry: object, unfollowed: dict[str, None]) -> object:
             fields["insertion_order"] = fields["priority"] = first
     if any("&" in key for key in _texts(fields.get("keys")) if not key.startswith("/")):
         unfollowed["`&` in keys"] = None
-    unfollowed.update(dict.fromkeys(name for name, item in rest.items() if item not in (None, "", [], False)))
+    within = {f"contextConfig.{name}": item for name, item in as_dict(rest.get("contextConfig")).items()}
+    within.pop("contextConfig.budgetPriority", None)
+    listed = {name: item for name, item in rest.items() if name != "contextConfig"} | within
+    unfollowed.update(dict.fromkeys(name for name, item in listed.items() if not is_nothing(item)))
     return {**fields, "extensions": {NOVELAI: rest}}
 
 
@@ -170,7 +176,7 @@ def _texts(value: object) -> list[str]:
 def _note(notes: FileProblems, what: str, unfollowed: list[str]) -> None:
     named = sorted({name for name in unfollowed if name not in _SILENT})
     if named:
-        notes.warn(f"{what}: kept, but not followed: {', '.join(named[:20])[:300]}")
+        notes.warn(f"{what}: kept, but not followed: {listed(named)}")
 
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -214,6 +220,8 @@ _ENTRY_FIELDS = frozenset(
         "extensions",
     )
 )
+_ENTRY_MARKS = frozenset(("key", "keys", "keywords", "content", "entry"))
+"""Fields of which each entry of a lorebook has one, in whatever form."""
 _OURS = "artelier/"
 """What begins like this is written by us alone; a file that has it is not believed."""
 
@@ -232,7 +240,11 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
     """
     value: Any = read_json(source_bytes(source, limit_bytes=FILE_BYTES_MAX), what="the file")
     if isinstance(value, list):
-        value = cast("Any", {"entries": value})
+        entries = cast("list[object]", value)
+        if not any(_ENTRY_MARKS & as_dict(one).keys() for one in entries):
+            got = safe_repr(entries)[:200]
+            raise InvalidImport("this is no lorebook", expected="a list of entries", got=got)
+        value = cast("Any", {"entries": entries})
     if not isinstance(value, dict):
         raise InvalidImport("this is no lorebook", expected="an object", got=safe_repr(value))
     book = cast("dict[str, Any]", value)
@@ -271,8 +283,10 @@ def read_book(value: dict[str, Any], *, path: str, notes: FileProblems, name: st
         "budget_tokens": fields.whole("token_budget", 2_048, low=0, high=BUDGET_TOKENS_MAX),
         "recursive": fields.flag("recursive_scanning", False),
         "entries": [entry.to_content() for entry in entries],
-        "extensions": {**fields.rest(), **extensions},
     }
+    kept = content["extensions"] = {**fields.rest(), **extensions}
+    if unknown := [name for name, one in kept.items() if name not in _NAMED and not is_nothing(one)]:
+        notes.warn(f"{path}extensions: kept, but not followed: {listed(unknown)}")
     try:
         return read_form(Lorebook, content)
     except InvalidArtifact as error:
@@ -304,9 +318,26 @@ def _entries(value: object, *, path: str, notes: FileProblems) -> list[LorebookE
             entry = msgspec.structs.replace(entry, id=_other_id(entry.id, taken))
         taken[entry.id] = 1
         found.append(entry)
+    _note_unknown(found, path, notes)
     if any(entry.sticky or entry.cooldown or entry.delay for entry in found):
         notes.warn(f"{path}: sticky, cooldown and delay count turns here, not messages; numbers are kept")
     return found
+
+
+_NAMED = frozenset((NOVELAI, AGNAI, "position", *_UNIMPORTANT))
+"""Extensions that are named where they are read, if they say something."""
+
+
+def _note_unknown(entries: Sequence[LorebookEntry], path: str, notes: FileProblems) -> None:
+    """Note the fields of entries that have no meaning here, each once."""
+    said = ((name, value) for entry in entries for name, value in entry.extensions.items())
+    unknown = {
+        name: None
+        for name, value in said
+        if not (name.startswith(_OURS) or name in _NAMED or is_nothing(value))
+    }
+    if unknown:
+        notes.warn(f"{path}: kept, but not followed: {listed(unknown)}")
 
 
 def _other_id(wanted: str, taken: dict[str, int]) -> str:
@@ -326,7 +357,7 @@ def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -
     fields = ForeignFields(value, path=path, notes=notes)
     within = beside | fields.mapping("extensions")
     if ours := [name for name in within if name.startswith(_OURS)]:
-        notes.warn(f"{path}extensions: left out {', '.join(ours)[:200]}")
+        notes.warn(f"{path}extensions: left out {listed(ours)}")
         within = {name: item for name, item in within.items() if name not in ours}
     more = ForeignFields(within, path=f"{path}extensions.", notes=notes)
     # SillyTavern says `use_regex` of every entry, and means keys between slashes.
@@ -372,8 +403,9 @@ def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -
     if entry.place != place and "position" in kept:
         moved = {name: item for name, item in entry.extensions.items() if name != "position"}
         entry = msgspec.structs.replace(entry, extensions=moved)
-    if KEPT in entry.extensions:
-        notes.warn(f"{path}content: some decorators are kept but not followed")
+    if lines := _texts(entry.extensions.get(KEPT)):
+        names = dict.fromkeys(line.partition(" ")[0][:60] for line in lines)
+        notes.warn(f"{path}content: kept, but not followed: {listed(names)}")
     return entry
 
 
@@ -444,7 +476,9 @@ def _as_book_entry(value: dict[str, Any]) -> dict[str, Any]:
     }
     disable = left.pop("disable", None)
     # What is neither true nor false is told as a wrong `enabled`.
-    entry["enabled"] = disable if disable not in (True, False) else not disable
+    flipped = {"true": "false", "false": "true"}
+    said = flipped.get(disable.strip().lower(), disable) if isinstance(disable, str) else disable
+    entry["enabled"] = said if disable not in (True, False) else not disable
     more = {
         name if name in _OWN_NAMES else _CAMEL.sub("_", name).lower(): item for name, item in left.items()
     }
@@ -488,11 +522,15 @@ def _name(fields: ForeignFields, kept: dict[str, Any]) -> str:
 
 def _place(fields: ForeignFields, more: ForeignFields) -> tuple[Place, int]:
     """Return where it stands, and the number that says so (-1: a word said it)."""
-    word, number = fields.raw("position"), more.raw("position")
+    word, number = fields.raw("position"), _digits(more.raw("position"))
+    word = _digits(word)
     if number is None and isinstance(word, int):
         number = word
     if isinstance(number, int) and 0 <= number < len(_PLACES):
         return _PLACES[number], number
+    given = word if number is None else number
+    if given not in (None, "", "before_char", "after_char"):
+        fields.notes.warn(f"{fields.path}position: {safe_repr(given)} is unknown; it stands `after`")
     return ("before" if word == "before_char" else "after"), -1
 
 
@@ -501,11 +539,21 @@ def _scan_depth(more: ForeignFields) -> int | None:
     return None if depth < 0 else depth
 
 
+def _digits(value: Any) -> Any:
+    """Return a number that is written as text as a number, and all else as it is."""
+    is_number = isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 4
+    return int(value) if is_number else value
+
+
 def _role(more: ForeignFields) -> Role:
-    value = more.raw("role")
+    value = _digits(more.raw("role"))
     if isinstance(value, str) and value in _ROLES:
         return value
-    return _ROLES[value] if isinstance(value, int) and 0 <= value < len(_ROLES) else "system"
+    if isinstance(value, int) and 0 <= value < len(_ROLES):
+        return _ROLES[value]
+    if value not in (None, ""):
+        more.notes.warn(f"{more.path}role: {safe_repr(value)} is unknown; taken as system")
+    return "system"
 
 
 def _probability(more: ForeignFields) -> int:

@@ -15,13 +15,8 @@ from fastapi import Header, Query, Request
 from fastapi import Path as PathParam
 from fastapi.responses import Response, StreamingResponse
 
-from artelier.chat.foreign_files import (
-    ForeignFile,
-    ForeignKind,
-    exported_lines,
-    read_foreign_file,
-    read_portrait,
-)
+from artelier.chat.conversation_files import exported_lines
+from artelier.chat.foreign_files import ForeignFile, ForeignKind, read_foreign_file, read_portrait
 from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import AccessDenied, NotFound

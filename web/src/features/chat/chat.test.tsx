@@ -52,6 +52,7 @@ const CHAT: Chat = {
     system: "",
     note: {},
     quick_replies: [],
+    preset: "",
     lorebooks: [],
     params: {},
     history_max: 200,
