@@ -11,7 +11,7 @@ from typing import Any
 from artelier.agents.loop_registry import registered_loops, resume_run
 from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.queries.chats import left_unbegun
-from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld
+from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, StoreClosed, StoreUnavailable
 from artelier.kernel import AgentResult
 from artelier.kernel.queries.runs import DueLook, Labels, due_runs
 from artelier.kernel.run.crash_recovery import Leftovers, left_behind
@@ -45,7 +45,17 @@ ALONE_S = 30.0
 If it ends this process too, only it is counted, and not whoever would have been driven beside it.
 """
 
+REFUSED_US = 60_000_000
+"""For this long a run is left alone that could not be driven here."""
+
+AWAY_US = 5_000_000
+"""The same where the store was locked, full or away, which says nothing of the run."""
+
 Report = Callable[[str, str, AgentResult | ArtelierError], None]
+
+
+def _say_nothing(error: StoreUnavailable) -> None:
+    return
 
 
 class Worker:
@@ -65,10 +75,12 @@ class Worker:
         slots: int = SLOTS,
         labels: Labels | None = None,
         spare: bool = False,
+        on_away: Callable[[StoreUnavailable], None] = _say_nothing,
     ) -> None:
         """`slots`: runs that are driven side by side. `labels`: take only runs that have begun and say this
         of themselves; what has not begun yet is left to a worker without labels. `spare`: drive one run more
         of each tenant none of which is driven, since those of others may wait for models for hours.
+        `on_away` is told of each look for which the store was locked, full or away.
 
         Errors: `InvalidRequest`.
         """
@@ -81,6 +93,7 @@ class Worker:
         self._slots = slots
         self._labels = labels or Labels()
         self._spare = spare
+        self._on_away = on_away
         self._freed = asyncio.Event()
         """Set whenever a drive ends."""
         self._has_more = False
@@ -149,13 +162,19 @@ class Worker:
         """Work until cancelled; then the runs at hand stay resumable.
 
         Runs that waited when it began, and those of processes that are gone, are taken up a few at a time,
-        after `settle_s`.
+        after `settle_s`. A store that is away for now ends nothing: tools that are at work end meanwhile.
+        Errors: `StoreClosed`.
         """
         self._paces = True
         self._settled_us = self._services.clock.now_us() + int(settle_s * 1_000_000)
         try:
             while True:
-                await self._start()
+                try:
+                    await self._start()
+                except StoreClosed:
+                    raise
+                except StoreUnavailable as error:
+                    self._on_away(error)
                 await self._pause()
         finally:
             await self._give_back()
@@ -256,6 +275,7 @@ class Worker:
         except ArtelierError as error:
             outcome = error
             # It cannot be driven here now: do not ask again at every look.
-            self._refused[tenant, run_id] = self._services.clock.now_us() + 60_000_000
+            wait_us = AWAY_US if isinstance(error, StoreUnavailable) else REFUSED_US
+            self._refused[tenant, run_id] = self._services.clock.now_us() + wait_us
         if self._report is not None:
             self._report(tenant, run_id, outcome)

@@ -177,10 +177,6 @@ def errands_of(app: FastAPI) -> Errands:
     return found
 
 
-PAUSE_S = 1.0
-"""Before a worker that the store refused looks again."""
-
-
 SETTLE_S = 3.0
 """Before runs of a process that is gone are taken up: the page opens first, whatever they do."""
 
@@ -204,16 +200,13 @@ class Driver:
             await self._task
 
     async def _forever(self) -> None:
-        """A store that is locked or full for now is no reason to stop for good."""
-        while True:
-            worker = Worker(self._kernel, self._kernel.services, report=_report, spare=True)
-            try:
-                await worker.forever(settle_s=SETTLE_S)
-            except StoreClosed:
-                return
-            except StoreUnavailable as error:
-                logger.error("the worker cannot read the store: %s", error.code)
-                await self._kernel.services.clock.sleep(PAUSE_S)
+        worker = Worker(self._kernel, self._kernel.services, report=_report, spare=True, on_away=_tell_away)
+        with suppress(StoreClosed):
+            await worker.forever(settle_s=SETTLE_S)
+
+
+def _tell_away(error: StoreUnavailable) -> None:
+    logger.error("the worker cannot read the store: %s", error.code)
 
 
 def _report(tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:

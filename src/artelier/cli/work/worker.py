@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 app = alone()
 
-AWAY_S = 1.0
-"""The time between two looks at a store that cannot be read."""
-
 
 @command(app, example="artelier worker --once")
 async def worker(
@@ -71,11 +68,20 @@ async def worker(
         driven.add((tenant, run_id))
         _print(call, tenant, run_id, outcome)
 
+    def tell_away(error: StoreUnavailable) -> None:
+        call.screen.note(f"{display.line(str(error))}; trying again")
+
     async with AsyncExitStack() as stack:
         brought = BroughtTools.of(tools, mcp=False)
         kernel = await stack.enter_async_context(call.kernel(create=True, brought=brought))
         drives = Worker(
-            kernel, kernel.services, tenant=call.named_tenant, report=report, slots=slots, labels=wanted
+            kernel,
+            kernel.services,
+            tenant=call.named_tenant,
+            report=report,
+            slots=slots,
+            labels=wanted,
+            on_away=tell_away,
         )
         if health is not None:
             from artelier.server.health import serving
@@ -88,31 +94,12 @@ async def worker(
             working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
         else:
             call.screen.note(f"worker on {call.database_label}; Ctrl-C ends it")
-            working = _forever(call, drives)
+            working = drives.forever()
         try:
             await _until_told(call, drives, working, told_to_end, drain_s=drain_s)
         finally:
             with suppress(StoreUnavailable):
                 call.screen.note(f"head {await kernel.head()}", "dim")
-
-
-async def _forever(call: CliCall, drives: Worker) -> None:
-    """Work until cancelled. A server that is away, as while it is started again, is waited for.
-
-    A process that ended with it would be counted as one that its runs have ended.
-    """
-    import asyncio
-
-    from artelier.errors import StoreClosed, StoreUnavailable
-
-    while True:
-        try:
-            await drives.forever()
-        except StoreClosed:
-            raise
-        except StoreUnavailable as error:
-            call.screen.note(f"{display.line(str(error))}; trying again")
-            await asyncio.sleep(AWAY_S)
 
 
 async def _until_told(
