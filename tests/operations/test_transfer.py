@@ -122,7 +122,7 @@ def test_a_file_of_more_events_than_are_taken_is_refused(made: Made, tmp_path: P
     async def run() -> None:
         with opened(tmp_path) as kernel:
             with pytest.raises(InvalidExport, match="more events"):
-                await kernel.for_tenant().import_chat(path, events_max=10)
+                await kernel.for_tenant().import_chat(path, events_max=20)
             assert not await kernel.store.query("SELECT 1 FROM blobs")
 
     play(run())

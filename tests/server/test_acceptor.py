@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from artelier.server.http_server import bind
+from artelier.server.loop_shares import STRANGERS
 from artelier.server.security.connections import OPENED_AT_ONCE, Acceptor, Connections
 from tests.server.house import PATIENCE_S, until
 
@@ -26,6 +27,7 @@ class Line(asyncio.Protocol):
         self._opened = opened
         self._connections = connections
         self.place = ""
+        self.group = STRANGERS
         self.is_open = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -105,6 +107,30 @@ def test_the_address_that_has_most_makes_room_for_others() -> None:
 def _ports(opened: list[Line]) -> set[int]:
     """Return the ports of the callers whose connections are open."""
     return {line.transport.get_extra_info("peername")[1] for line in opened if line.is_open}
+
+
+def test_strangers_make_room_for_those_who_are_known() -> None:
+    async def scenario() -> None:
+        with bind("127.0.0.1", 0) as bound:
+            port = bound.getsockname()[1]
+            async with accepting(bound, most=20) as (opened, connections):
+                known = [call(port, "127.0.0.2") for _ in range(5)]
+                await until(lambda: len(opened) == 5)
+                for line in list(opened):
+                    assert connections.remove(line)
+                    line.group = "tenant a"
+                    connections.add(line)
+                strangers = [call(port, f"127.0.1.{number}") for number in range(1, 60)]
+                await until(lambda: strangers[-1].getsockname()[1] in _ports(opened))
+                strangers.append(call(port, "127.0.0.9"))
+                await until(lambda: opened[-1].place == "127.0.0.9")
+                assert all(line.is_open for line in opened[:5])
+                opened[0].drop()
+                assert not connections.remove(opened[0]), "it was forgotten"
+                for one in (*known, *strangers):
+                    one.close()
+
+    asyncio.run(scenario())
 
 
 def test_spent_descriptors_are_said_once_and_waited_for(

@@ -183,6 +183,10 @@ class Draft(NamedTuple):
     """`<local stream>@<seq>` of the event that led to it."""
 
 
+DATA_BYTES_A_ROW = 128
+"""Of an event's data: views make a row of so many bytes of a list in it (guess)."""
+
+
 class RawDraft(NamedTuple):
     """A draft whose data is already canonical JSON, for imports that keep hashes (any kind)."""
 
@@ -192,6 +196,11 @@ class RawDraft(NamedTuple):
     at_us: int
     actor: str
     cause: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """Return about how many rows it makes: one event may stand for a thousand turns."""
+        return 1 + len(self.data) // DATA_BYTES_A_ROW
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from typing import Any
 from artelier.errors import StoreClosed
 from artelier.log.contract import Batch
 from artelier.log.database import Database
+from artelier.log.event import RawDraft
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""
@@ -89,7 +90,8 @@ def _rows_of(batch: Batch | None) -> int:
         return 1
     rows = len(batch.blobs)
     for append in batch.appends:
-        rows += len(append.events)
+        for draft in append.events:
+            rows += draft.rows if isinstance(draft, RawDraft) else 1
     return rows
 
 

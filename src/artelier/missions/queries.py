@@ -687,12 +687,12 @@ SELECT t.tenant, t.task FROM tasks t INDEXED BY tasks_alone
      LEFT JOIN tasks b ON b.tenant = d.tenant AND b.task = d.before
      WHERE d.tenant = t.tenant AND d.task = t.task AND coalesce(b.ended, '') <> 'done')
    AND (r.run IS NULL OR NOT r.is_imported)
- ORDER BY t.position LIMIT ?
+ ORDER BY row_number() OVER (PARTITION BY t.tenant ORDER BY t.position), t.position LIMIT ?
 """
 """Tasks that nobody has begun and that wait for nothing, and those of ended missions that were reopened."""
 
 
 async def due_tasks(store: Store, look: DueLook) -> list[tuple[str, str]]:
-    """Return the tasks that a worker can drive on their own, as (tenant, id), oldest first."""
+    """Return the tasks that a worker can drive on their own, as (tenant, id), in turns of tenants."""
     rows = await store.query(_DUE, (look.tenant, look.but_json, look.now_us, look.limit))
     return [(tenant, task) for tenant, task in rows]

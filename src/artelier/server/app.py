@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import mimetypes
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from artelier.app import Kernel
@@ -319,7 +321,7 @@ async def _page(request: Request) -> Response:
     file = _file(settings.static, request.path_params["path"])
     if file is not None:
         is_hashed = file.parent.name == "assets"
-        return FileResponse(file, headers={"Cache-Control": FOREVER if is_hashed else "no-cache"})
+        return await _answer_file(file, cached=FOREVER if is_hashed else "no-cache")
     if path.startswith("/assets/"):
         raise NotFound("there is no such file")
     index = settings.static / "index.html"
@@ -330,7 +332,25 @@ async def _page(request: Request) -> Response:
             "Run <code>make setup</code> in the checkout,"
             " then reload. The API under <code>/api/v1</code> works without it.",
         )
-    return FileResponse(index, headers={"Cache-Control": "no-cache"})
+    return await _answer_file(index, cached="no-cache")
+
+
+async def _answer_file(file: Path, *, cached: str) -> Response:
+    """Answer with a file of the page from memory: who reads nothing of it holds no descriptor."""
+
+    def read() -> bytes:
+        found = file.stat()
+        return _content(file, found.st_mtime_ns, found.st_size)
+
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    content = await asyncio.to_thread(read)
+    return Response(content, media_type=kind, headers={"Cache-Control": cached})
+
+
+@lru_cache(maxsize=256)
+def _content(file: Path, mtime_ns: int, size_bytes: int) -> bytes:
+    """Return what a file has at this time and with this size."""
+    return file.read_bytes()
 
 
 def _file(folder: Path, path: str) -> Path | None:

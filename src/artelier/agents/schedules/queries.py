@@ -81,20 +81,22 @@ _TO_START = (
 
 
 async def due_schedules(store: Store, now_us: int, *, tenant: str | None, limit: int) -> list[Schedule]:
-    """Return the schedules that are to be looked at, longest due first; of all tenants without `tenant`."""
+    """Return the schedules that are to be looked at: of each tenant that which is longest due comes first."""
     rows = await store.query(
         f"SELECT {COLUMNS} FROM schedules INDEXED BY schedules_due"
-        " WHERE look_us <= ? AND tenant = coalesce(?, tenant) ORDER BY look_us, position LIMIT ?",
+        " WHERE look_us <= ? AND tenant = coalesce(?, tenant) ORDER BY row_number() OVER"
+        " (PARTITION BY tenant ORDER BY look_us, position), look_us, position LIMIT ?",
         (now_us, tenant, limit),
     )
     return [Schedule.of(row) for row in rows]
 
 
 async def waiting_firings(store: Store, *, tenant: str | None, limit: int) -> list[tuple[str, str]]:
-    """Return the firings whose run has not begun, as (tenant, run id), oldest first."""
+    """Return the firings whose run has not begun, as (tenant, run id): the oldest of each tenant first."""
     return await store.query(
         "SELECT f.tenant, f.run FROM schedule_firings f INDEXED BY schedule_firings_waiting"
-        " WHERE f.open = 1 AND f.begun = 0 AND f.tenant = coalesce(?, f.tenant) ORDER BY f.position LIMIT ?",
+        " WHERE f.open = 1 AND f.begun = 0 AND f.tenant = coalesce(?, f.tenant) ORDER BY row_number() OVER"
+        " (PARTITION BY f.tenant ORDER BY f.position), f.position LIMIT ?",
         (tenant, limit),
     )
 

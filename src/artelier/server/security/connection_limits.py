@@ -9,6 +9,7 @@ import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -18,9 +19,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from artelier.artifacts.json_items import ITEMS_MAX, PIECE_BYTES, count_items, pieces
 from artelier.errors import InvalidRequest, TooManyAtOnce
 from artelier.server.errors import TooLarge, wire_of
+from artelier.server.loop_shares import STRANGERS
 from artelier.server.security.connections import Connections
 from artelier.server.security.login_sessions import place_of
-from artelier.threads import run_in_content_thread
+from artelier.threads import content_group, content_owner, run_in_content_thread
 
 LookT = TypeVar("LookT")
 
@@ -294,9 +296,14 @@ class _Exchanges(h11.Connection):
 
 
 class GuardedConnection(H11Protocol):
-    """One HTTP connection, closed where no request arrives in time, or no HTTP."""
+    """One HTTP connection, closed where no request arrives in time, or no HTTP.
+
+    Until it is known who asks, its requests take part in the share of strangers.
+    """
 
     place = ""
+    group = STRANGERS
+    _owner = ""
     _is_lingering = False
     _deadline: asyncio.TimerHandle | None = None
 
@@ -312,6 +319,7 @@ class GuardedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.place = place_of(self.client[0]) if self.client is not None else ""
+        self._owner = f"address {self.place}"
         close_unread(transport.get_extra_info("socket"), after_s=self._unread_s)
         self._connections.add(self)
         self._wait()
@@ -320,12 +328,26 @@ class GuardedConnection(H11Protocol):
         if self._is_answered_early():
             self._linger()
             return
+        # Tasks of its requests begin in this context, which is the connection's own.
+        asking.set(self)
+        content_owner.set(self._owner)
+        content_group.set(self.group)
         super().data_received(data)
         # The rest of a body whose answer is given already counts like headers that do not come.
         if self._is_asking():
             self._stop_waiting()
         elif self._deadline is None and not self.transport.is_closing():
             self._wait()
+
+    def ask_for(self, owner: str, group: str) -> None:
+        """Have what comes next take part in the share of whoever asked last."""
+        self._owner = owner
+        if group == self.group:
+            return
+        is_open = self._connections.remove(self)  # else it was closed while its request was on the way
+        self.group = group
+        if is_open:
+            self._connections.add(self)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, if no answer has begun: a second one raises, and fills the log."""
@@ -388,6 +410,10 @@ class GuardedConnection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
             self._waiting.remove(self)
+
+
+asking: ContextVar[GuardedConnection | None] = ContextVar("asking", default=None)
+"""The connection of the request at hand; None where there is none, as in tests of an application."""
 
 
 def close_unread(connection: socket.socket, *, after_s: float) -> None:

@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol
 
+from artelier.server.loop_shares import STRANGERS
 from artelier.server.security.login_sessions import place_of
 
 FILES_MAX = 65_536
@@ -51,16 +52,26 @@ class Connection(Protocol):
 
     @property
     def place(self) -> str: ...
+    @property
+    def group(self) -> str:
+        """Return whose it is: `STRANGERS` until that is known."""
+        ...
+
     def drop(self) -> None: ...
 
 
 class Connections:
-    """All connections of one server. Where there are too many, the address that has most loses its oldest."""
+    """All connections of one server, by group, and those of strangers by address.
+
+    Where there are too many, the address of strangers that has most loses its oldest; without strangers, the
+    group that has most.
+    """
 
     def __init__(self, *, most: int) -> None:
         self._most = most
         self._count = 0
-        self._by_place: dict[str, OrderedDict[Connection, None]] = {}
+        self._strangers: dict[str, OrderedDict[Connection, None]] = {}
+        self._known: dict[str, OrderedDict[Connection, None]] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -68,23 +79,33 @@ class Connections:
     def add(self, connection: Connection) -> None:
         """Count a connection, and close another if that is one too many."""
         if self._count >= self._most:
-            next(iter(max(self._by_place.values(), key=len))).drop()
-        self._by_place.setdefault(connection.place, OrderedDict())[connection] = None
+            next(iter(max((self._strangers or self._known).values(), key=len))).drop()
+        lanes, name = self._lanes_of(connection)
+        lanes.setdefault(name, OrderedDict())[connection] = None
         self._count += 1
 
-    def remove(self, connection: Connection) -> None:
-        """Forget a connection that is closed, or was forgotten before."""
-        here = self._by_place.get(connection.place)
+    def remove(self, connection: Connection) -> bool:
+        """Forget a connection that is closed; return False if it was forgotten before."""
+        lanes, name = self._lanes_of(connection)
+        here = lanes.get(name)
         if here is None or connection not in here:
-            return
+            return False
         del here[connection]
         self._count -= 1
         if not here:
-            del self._by_place[connection.place]
+            del lanes[name]
+        return True
+
+    def _lanes_of(self, connection: Connection) -> tuple[dict[str, OrderedDict[Connection, None]], str]:
+        if connection.group == STRANGERS:
+            return self._strangers, connection.place
+        return self._known, connection.group
 
 
 class _Accepted:
     """A connection that was accepted and is not open yet."""
+
+    group = STRANGERS
 
     def __init__(self, place: str, accepted: socket.socket, connections: Connections) -> None:
         self.place = place

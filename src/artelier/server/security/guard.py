@@ -27,7 +27,7 @@ from artelier.artifacts.json_items import FILE_ITEMS_MAX, ITEMS_MAX
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest
 from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.loop_shares import STRANGERS
-from artelier.server.security.connection_limits import OPEN_MAX, OPEN_SHARE, Admission, Arrivals
+from artelier.server.security.connection_limits import OPEN_MAX, OPEN_SHARE, Admission, Arrivals, asking
 from artelier.server.security.connections import connections_max
 from artelier.server.security.held_bodies import (
     WIDE_BYTES,
@@ -71,7 +71,7 @@ LOGIN_MAX_BYTES = 4096
 """Of a body of somebody who is not signed in: a name and a password."""
 BODY_RATE = 16 * 1024
 """Bytes a second that a body must have beyond its first `body_s` seconds (guess: a poor line)."""
-ANSWER_PIECE_BYTES = 256 * 1024
+ANSWER_PIECE_BYTES = 64 * 1024
 """A larger answer is given to its connection piece by piece, which copies what the client has not taken."""
 QUERY_BYTES_MAX = 16 * 1024
 QUERY_FIELDS_MAX = 200
@@ -153,12 +153,15 @@ class Guard:
                 exchange.take_turn = partial(self._admission.take, owner)
             exchange.body_max = self._body_max(scope["path"])
             exchange.check_length(headers.get("content-length", ""), is_safe=scope["method"] in SAFE)
+            group = _group_of(identity) or owner
             content_owner.set(owner)
-            content_group.set(_group_of(identity))
-            exchange.contents = StoredContents(partial(self._contents.take_stored, owner))
+            content_group.set(group)
+            if (connection := asking.get()) is not None:
+                connection.ask_for(owner, group)
+            exchange.contents = StoredContents(partial(self._contents.take_stored, group))
             stored_contents.set(exchange.contents)
             exchange.is_parsed = not _is_large(scope["path"])
-            exchange.take_place = partial(self._bodies.take, owner, is_parsed=exchange.is_parsed)
+            exchange.take_place = partial(self._bodies.take, group, is_parsed=exchange.is_parsed)
             if scope["method"] in SAFE:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)

@@ -158,7 +158,38 @@ async def _broken(scene: Scene) -> str:
     return "300 sent"
 
 
+async def _pipe(scene: Scene) -> str:
+    """Ask many times on each of many connections without waiting for an answer, for a while."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + HELD_S
+    asked = scene.stranger.head("GET", "/api/v1/me", {}) * 100
+    answered = 0
+
+    async def ask(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(asked)
+            await writer.drain()
+
+    async def one() -> None:
+        nonlocal answered
+        with suppress(OSError, TimeoutError):
+            reader, writer = await scene.stranger.connect()
+            asking = asyncio.ensure_future(ask(writer))
+            try:
+                async with asyncio.timeout_at(until_s):
+                    while content := await reader.read(65_536):
+                        answered += content.count(b"HTTP/1.1 401")
+            finally:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+                writer.transport.abort()
+
+    await asyncio.gather(*(one() for _ in range(400)))
+    return f"{answered} refused"
+
+
 INPUTS = (
+    Input(name="pipelined-strangers", attack=_pipe, twin=_served),
     _held("idle-connections", 1_050, _nothing),
     _held("slow-headers", 200, _headers),
     _held("slow-bodies", 200, _body),
