@@ -234,6 +234,7 @@ def test_the_chats_own_system_prompt_has_macros_and_a_replay_the_same(tmp_path: 
             said = requests_of(session)[-1].messages[0].text
             assert re.match(r"Be (kind|calm) to Ines\.", said) and "{{" not in said
             job = await recorded_job(session.desk, result.run_id)
+            assert job is not None
             await kernel_of(session).replay(result.run_id, lambda run: replay_turn(run, job.settings()))
 
     play(run())
