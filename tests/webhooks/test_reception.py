@@ -265,7 +265,7 @@ def test_a_request_that_was_refused_is_done_when_it_comes_again(tmp_path: Path) 
             wrong = [await post(client, {**asked, "budget_usd": "abc"}, id="msg_2") for _ in range(2)]
             done, again = await post(client, asked), await post(client, asked)
 
-            assert (full.status_code, full.json()["error"]["code"]) == (503, "queue_full")
+            assert (full.status_code, full.json()["error"]["code"]) == (429, "too_many_at_once")
             assert [one.status_code for one in wrong] == [422, 422]
             assert (done.status_code, again.status_code) == (202, 200)
             missions = [one["id"] for one in (await made.desk.missions())["items"]]
