@@ -13,8 +13,9 @@ from artelier import Kernel
 from artelier.agents import Worker
 from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
-from artelier.kernel.queries.runs import Labels
+from artelier.kernel.queries.runs import DueLook, Labels
 from artelier.log import Batch, Draft, LeaseRequest, StreamAppend, run_stream
+from artelier.missions.queries import due_tasks
 from artelier.testing import ScriptedModel, tool_call
 from tests.agents.family import Gate, asking, boss, open_family, statuses
 from tests.kernel.stage import play
@@ -103,6 +104,27 @@ def test_runs_of_a_tenant_are_found_before_the_second_of_another(tmp_path: Path)
                 ("default", "other-0001"),
                 ("acme", "b"),
             ]
+
+    play(scenario())
+
+
+def test_tasks_of_a_tenant_are_found_before_the_second_of_another(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with open_family(tmp_path, {}) as kernel:
+            for tenant, count in (("a", 5), ("b", 1)):
+                await kernel.tenants.open(tenant)
+                artifacts = kernel.for_tenant(tenant).as_principal("operator").artifacts
+                await artifacts.write("agents/boss", kind="agent", content={"name": "Boss"})
+                for number in range(count):
+                    await kernel.for_tenant(tenant).tasks.create(
+                        goal="Do it.",
+                        success_criteria="It is done.",
+                        assigned_agent_id="agents/boss",
+                        id=f"task-{number}",
+                        model="boss",
+                    )
+            look = DueLook(now_us=kernel.services.clock.now_us(), limit=2)
+            assert {tenant for tenant, _ in await due_tasks(kernel.store, look)} == {"a", "b"}
 
     play(scenario())
 

@@ -12,9 +12,10 @@ import pytest
 from artelier import Kernel
 from artelier.agents import Worker
 from artelier.agents.schedules.dispatcher import ELSEWHERE_US, fire_due
+from artelier.agents.schedules.queries import due_schedules, waiting_firings
 from artelier.agents.schedules.recurrence import OPEN_MAX
 from artelier.errors import Conflict, MissingKey
-from tests.schedules.stage import Stage, play
+from tests.schedules.stage import TENANT, Stage, play
 
 HOUR_S = 3_600
 
@@ -39,6 +40,27 @@ async def looks(stage: Stage) -> None:
     """An hour passes and a worker looks at the schedules."""
     stage.clock.advance(HOUR_S)
     await fire_due(stage.kernel.services)
+
+
+def test_schedules_and_firings_of_a_tenant_come_before_the_second_of_another(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with Stage(tmp_path) as stage:
+            store = stage.kernel.store
+            for number in range(5):
+                await stage.add(f"many-{number}")
+            few = stage.kernel.for_tenant("few").schedules
+            await few.add("one", goal="Say done.", model="m", solo=True, every="1h")
+            stage.clock.advance(HOUR_S)
+            now_us = stage.kernel.services.clock.now_us()
+            due = await due_schedules(store, now_us, tenant=None, limit=2)
+            assert {one.tenant for one in due} == {TENANT, "few"}
+
+            await fire_due(stage.kernel.services)
+            assert len(await waiting_firings(store, tenant=None, limit=10)) == 6
+            first = await waiting_firings(store, tenant=None, limit=2)
+            assert {tenant for tenant, _ in first} == {TENANT, "few"}
+
+    play(scenario())
 
 
 def test_a_time_is_skipped_while_a_run_goes_on(tmp_path: Path) -> None:
