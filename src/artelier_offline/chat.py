@@ -110,14 +110,7 @@ def small_talk(text: str) -> str:
 
 def is_wanted(request: ModelRequest) -> bool:
     """Return True if a request is a turn of a conversation in a role: no tools, no form for the reply."""
-    first = request.messages[0] if request.messages else None
-    if (
-        request.tools
-        or request.output_schema is not None
-        or first is None
-        or first.role != "system"
-        or not system_texts([first])
-    ):
+    if request.tools or request.output_schema is not None or not system_texts(request.messages[:1]):
         return False
     if _to_continue(request):
         return True
@@ -126,7 +119,7 @@ def is_wanted(request: ModelRequest) -> bool:
         return False
     if _name(request.messages):
         return True
-    system = first.text[:SYSTEM_CHARS_MAX]
+    system = request.messages[0].text[:SYSTEM_CHARS_MAX]
     is_work = _WORK.match(system) or any(_SKILLS.search(text) for text in system_texts(request.messages))
     return not (is_work or is_personal(asked) or (_ANALYST.search(system) and _DATA.search(asked)))
 
@@ -141,16 +134,11 @@ def reply(request: ModelRequest, known: Sequence[str] = ()) -> str:
     if _IDENTITY.search(asked[:500]):
         return f"I am {SELF}. In this conversation I stand in for {name}."
     if greeting := small_talk(asked):
-        opening = (
-            greeting if greeting.startswith(("Goodbye", "You are welcome")) else "Good to have you here."
-        )
-        return _begun(f"{name}: {opening}")[:room]
+        parting = greeting if greeting.startswith(("Goodbye", "You are welcome")) else ""
+        return _begun(f"{name}: {parting or 'Good to have you here.'}")[:room]
     turn = crc32(f"{len(request.messages)}\0{asked}".encode(errors="replace"))
-    first = (
-        f"{name} remembers what you said: {known[0].partition(chr(10))[0]}"
-        if known
-        else _taken_up(name, asked, turn)
-    )
+    told = known[0].partition("\n")[0] if known else ""
+    first = f"{name} remembers what you said: {told}" if known else _taken_up(name, asked, turn)
     sentences = [_begun(first), *_scene(request), *_noted(request)]
     if asked.rstrip()[-1:] != "?":
         sentences.append(_BACK[turn // 7 % len(_BACK)])
@@ -167,14 +155,9 @@ def _name(messages: Sequence[ChatMessage]) -> str:
     text = messages[0].text[:SYSTEM_CHARS_MAX]
     if (found := _TALKS.match(text)) is not None:
         return found["name"].strip()
-    about = _ABOUT.search(text)
-    if about is None:
-        return ""
-    if text.startswith(f"You are {about[1].strip()}.") or (
-        _FICTION.search(text) and _NAMED.match(text) is None
-    ):
-        return about[1].strip()
-    return ""
+    name = about[1].strip() if (about := _ABOUT.search(text)) else ""
+    is_fiction = _FICTION.search(text) and _NAMED.match(text) is None
+    return name if is_fiction or text.startswith(f"You are {name}.") else ""
 
 
 def _role(messages: Sequence[ChatMessage]) -> str:
@@ -182,13 +165,9 @@ def _role(messages: Sequence[ChatMessage]) -> str:
     found = _ROLE.match(messages[0].text[:SYSTEM_CHARS_MAX])
     if found is None:
         return _NAMELESS
-    return (
-        f"the {found['name']}"
-        if found["article"]
-        else found["name"]
-        if found["name"][0].isupper()
-        else _NAMELESS
-    )
+    if found["article"]:
+        return f"the {found['name']}"
+    return found["name"] if found["name"][0].isupper() else _NAMELESS
 
 
 def _to_continue(request: ModelRequest) -> str:
@@ -232,9 +211,9 @@ def _scene(request: ModelRequest) -> list[str]:
             if plain and plain.lower() not in ("unknown", "none", "null", "here"):
                 found["place" if field.lower() == "location" else field.lower()] = plain
     place = f"at {found['place']}" if "place" in found else ""
-    lead = (
-        f"It is {found['time']} {place or 'here'}" if "time" in found else f"We are {place}" if place else ""
-    )
+    lead = f"We are {place}" if place else ""
+    if "time" in found:
+        lead = f"It is {found['time']} {place or 'here'}"
     if mood := found.get("mood", ""):
         lead = f"{lead}, and the mood is {mood}" if lead else f"The mood is {mood}"
     return [f"{lead}."] if lead else []
@@ -249,12 +228,10 @@ def _noted(request: ModelRequest) -> list[str]:
             continue  # the scene is told already, and who speaks is no note
         lines = [one.strip(" []\t") for one in _HEADING.sub("", text).splitlines()]
         first = next((one for line in lines for one in _SENTENCE.findall(line) if len(one) > 3), "")
-        if first:
-            notes.append(
-                f"Said before: “{_clipped(first[2:])}”"
-                if first.startswith("- ")
-                else _clipped(first, NOTE_CHARS_MAX)
-            )
+        if first.startswith("- "):
+            notes.append(f"Said before: “{_clipped(first[2:])}”")
+        elif first:
+            notes.append(_clipped(first, NOTE_CHARS_MAX))
     return notes[:NOTES_MAX]
 
 

@@ -15,16 +15,17 @@ with at most one filter: `in PERIOD`, `in VALUE`, `where COLUMN is VALUE`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from artelier.errors import OfflineCannot
 from artelier_offline.tables import MONEY, QUANTITY, Column, Profile, Table, names_of
 from artelier_offline.words import Word, code, escaped, name_words, tokens
 
 Aggregate = Literal["count", "distinct", "sum", "mean", "median", "min", "max"]
+_T = TypeVar("_T")
 
 WORDS_MAX = 60
 NAME_WORDS_MAX = 5
@@ -145,19 +146,13 @@ def parse(text: str, profile: Profile, before: Plan | None = None) -> Plan:
         raise OfflineCannot("this is no question that can be read")
     reader = _Reader(words, profile, before)
     plans: list[Plan] = []
-    failures: list[OfflineCannot] = []
     for rule in (reader.count, reader.figure, reader.breakdown, reader.rank, reader.top, reader.change):
         try:
             plan = _Resolver(profile, reader.whole(rule)).plan()
         except _No:
             continue
-        except OfflineCannot as failure:
-            failures.append(failure)
-            continue
         if plan not in plans:
             plans.append(plan)
-    if failures:
-        raise failures[0]
     if len(plans) != 1:
         many = "the question can be read in several ways"
         raise OfflineCannot(many if plans else reader.stuck)
@@ -167,13 +162,10 @@ def parse(text: str, profile: Profile, before: Plan | None = None) -> Plan:
 def candidates(text: str) -> list[str]:
     """Return the runs of words that may be cells, folded."""
     words = tokens(text)[:WORDS_MAX]
-    found: dict[str, None] = {}
-    for size in range(1, CELL_WORDS_MAX + 1):
-        for at in range(len(words) - size + 1):
-            run = words[at : at + size]
-            if all(one.kind != "mark" for one in run):
-                found.setdefault(" ".join(one.lower for one in run))
-    return list(found)[:CANDIDATES_MAX]
+    sizes = range(1, CELL_WORDS_MAX + 1)
+    runs = [words[at : at + size] for size in sizes for at in range(len(words) - size + 1)]
+    found = [" ".join(one.lower for one in run) for run in runs if all(one.kind != "mark" for one in run)]
+    return list(dict.fromkeys(found))[:CANDIDATES_MAX]
 
 
 class _Reader:
@@ -231,51 +223,44 @@ class _Reader:
         self._at += count
         self._furthest = max(self._furthest, self._at)
 
-    def _runs(self, most: int) -> Iterator[Sequence[Word]]:
-        """Yield the runs of words from here, the longest first."""
+    def _longest(self, most: int, find: Callable[[Sequence[Word]], list[_T] | None]) -> list[_T]:
+        """Take the longest run of words for which something is found; return that."""
         rest = self._words[self._at : self._at + most]
         for size in range(len(rest), 0, -1):
-            if all(one.kind != "mark" for one in rest[:size]):
-                yield rest[:size]
+            if all(one.kind != "mark" for one in rest[:size]) and (found := find(rest[:size])):
+                self._move(size)
+                return found
+        return []
+
+    def _named(self, things: Iterable[_T], names: Callable[[_T], Collection[tuple[str, ...]]]) -> list[_T]:
+        """Take the longest name of some things; return those of that name."""
+
+        def find(run: Sequence[Word]) -> list[_T]:
+            said = tuple(part for one in run for part in name_words(one.text))
+            return [one for one in things if said and said in names(one)]
+
+        return self._longest(NAME_WORDS_MAX, find)
 
     def _columns(self, *, measures: bool = False) -> list[Column]:
         """Take the name of a column of numbers, or of one that groups rows; return those of that name."""
-        columns = [column for table in self._profile.tables for column in table.columns]
-        for run in self._runs(NAME_WORDS_MAX):
-            said = tuple(part for one in run for part in name_words(one.text))
-            found = [
-                column
-                for column in columns
-                if said
-                in (
-                    column.words,
-                    column.words[:-1] if column.words[-1:] and column.words[-1] in _UNITS else (),
-                )
-                if (column.type == "number" if measures else column.type == "text" or column.is_identifier)
-            ]
-            if said and found:
-                self._move(len(run))
-                return found
-        return []
+        columns = [
+            one
+            for table in self._profile.tables
+            for one in table.columns
+            if (one.type == "number" if measures else one.type == "text" or one.is_identifier)
+        ]
+        bare = {one: one.words[:-1] for one in columns if one.words and one.words[-1] in _UNITS}
+        return self._named(columns, lambda one: (one.words, bare.get(one, ())))
 
     def _tables(self) -> list[Table]:
-        """Take the name of a table."""
-        for run in self._runs(NAME_WORDS_MAX):
-            said = tuple(part for one in run for part in name_words(one.text))
-            found = [one for one in self._profile.tables if said in (one.words, name_words(one.name))]
-            if said and found:
-                self._move(len(run))
-                return found
-        return []
+        return self._named(self._profile.tables, lambda one: (one.words, name_words(one.name)))
 
     def _cells(self) -> list[tuple[Column, str]]:
         """Take a value that stands in a column, in quotes or not."""
-        for run in self._runs(CELL_WORDS_MAX):
-            found = self._profile.cells.get(" ".join(one.lower.strip() for one in run))
-            if found:
-                self._move(len(run))
-                return found
-        return []
+        cells = self._profile.cells
+        return self._longest(
+            CELL_WORDS_MAX, lambda run: cells.get(" ".join(one.lower.strip() for one in run))
+        )
 
     def _number(self) -> int:
         """Take a number of things; 1 without one."""
@@ -423,12 +408,11 @@ class _Reader:
         return draft
 
     def _changed(self, draft: _Draft) -> None:
-        if self._take("number of") or not (aggregate := self._aggregate("|".join(_AGGREGATES.values()))):
-            if tables := self._tables():
-                draft.aggregate, draft.tables = "count", tables
-                return
-            aggregate = None
-        draft.aggregate = aggregate
+        if not self._take("number of"):
+            draft.aggregate = self._aggregate("|".join(_AGGREGATES.values()))
+        if draft.aggregate is None and (tables := self._tables()):
+            draft.aggregate, draft.tables = "count", tables
+            return
         draft.measures = self._columns(measures=True) or self._fail()
 
     def _modifier(self, draft: _Draft) -> None:
@@ -475,11 +459,9 @@ class _Resolver:
         """Errors: `OfflineCannot` if they are ambiguous, or the figure would mean nothing."""
         draft = self._draft
         if draft.base is not None:
-            base = draft.base
-            plan = replace(base, kind="change", periods=draft.periods, limit=1)
-            if base.periods or base.cell or draft.cells or draft.groups:
+            if draft.base.periods or draft.base.cell or draft.cells or draft.groups:
                 raise OfflineCannot("a change is asked for together with another filter")
-            return self._dated(plan)
+            return self._dated(replace(draft.base, kind="change", periods=draft.periods, limit=1))
         second: Column | None = None
         if draft.is_sold:
             measure, second = self._sold()
@@ -491,9 +473,8 @@ class _Resolver:
         for one in counted.values():
             money = [column for column in one.columns if column.is_additive and set(column.words) & MONEY]
             if set(one.words) & MONEY and money and not draft.is_literal:
-                raise OfflineCannot(
-                    f"it is open whether rows of {code(one.name)} or {names_of(money)} are meant"
-                )
+                either = f"rows of {code(one.name)} or {names_of(money)}"
+                raise OfflineCannot(f"it is open whether {either} are meant")
         table = self._profile.table(measure.table) if measure is not None else next(iter(counted.values()))
         group = self._reached(draft.groups, table) if draft.groups else None
         cell: tuple[Column, str] | None = None
@@ -509,7 +490,7 @@ class _Resolver:
             group=group,
             cell=cell,
             periods=draft.periods,
-            join=self._join(table),
+            join=self._key(table, self._other) if self._other is not None else None,
             limit=draft.limit,
             is_down=draft.is_down,
             is_literal=draft.is_literal,
@@ -543,12 +524,8 @@ class _Resolver:
         name = code(measure.name)
         if not measure.is_measure:
             raise OfflineCannot(f"{name} names or numbers things, so it is no figure to compute with")
-        if (
-            self._draft.kind == "rank"
-            and group is not None
-            and group.table == measure.table
-            and self._profile.is_unique(group)
-        ):
+        is_own = group is not None and group.table == measure.table and self._profile.is_unique(group)
+        if self._draft.kind == "rank" and is_own:
             return aggregate or "max"
         if aggregate is None and not measure.is_additive:
             raise OfflineCannot(f"it is open whether the total or the average of {name} is meant")
@@ -569,9 +546,6 @@ class _Resolver:
             self._other = other
         return found[0]
 
-    def _join(self, table: Table) -> tuple[Column, Column] | None:
-        return self._key(table, self._other) if self._other is not None else None
-
     def _key(self, table: Table, other: Table) -> tuple[Column, Column] | None:
         """Return the only equally named columns of two tables, if they are a key of the other one."""
         if table == other:
@@ -589,25 +563,20 @@ class _Resolver:
         dates = plan.table.of_type("date")
         name = code(plan.table.name)
         if len(dates) != 1:
-            why = (
-                "has no column of dates" if not dates else f"has several columns of dates, {names_of(dates)}"
-            )
+            why = f"has several columns of dates, {names_of(dates)}" if dates else "has no column of dates"
             raise OfflineCannot(f"{name} {why}, so it is open what is in {plan.periods[0].name}")
         fact = self._profile.facts[dates[0]]
         if fact.low is None or fact.high is None:
             raise OfflineCannot(f"{code(dates[0].name)} holds no date")
+        span = f"{name} goes from {fact.low} to {fact.high}"
         periods: list[Period] = []
         for period in plan.periods:
             if not period.year:
                 if fact.low.year != fact.high.year:
-                    raise OfflineCannot(
-                        f"{name} goes from {fact.low} to {fact.high}, and {period.name} has no year"
-                    )
+                    raise OfflineCannot(f"{span}, and {period.name} has no year")
                 period = replace(period, year=fact.low.year)
             if period.start > fact.high or period.end - timedelta(days=1) < fact.low:
-                raise OfflineCannot(
-                    f"{name} goes from {fact.low} to {fact.high} and has nothing of {period.label}"
-                )
+                raise OfflineCannot(f"{span} and has nothing of {period.label}")
             periods.append(period)
         if len(set(periods)) < len(periods):
             raise OfflineCannot("the two periods are the same")

@@ -14,7 +14,7 @@ from typing import Any, cast
 from artelier.errors import OfflineCannot
 from artelier.ports.model import ModelRequest
 from artelier_offline.conversation import Desk, asked_at, body_of, sections, system_texts
-from artelier_offline.words import STOP_WORDS, stem
+from artelier_offline.words import STOP_WORDS, folded, stem
 
 STATEMENTS_MAX = 8
 TEXT_CHARS_MAX = 2_000
@@ -121,7 +121,7 @@ def stored(statement: str, request: ModelRequest, desk: Desk) -> str:
     made = [
         one for one in desk.calls if one.tool in ("core_memory_append", "core_memory_replace", "remember")
     ]
-    if not made and any(_folded(statement) in _folded(line) for line in lines):
+    if not made and any(folded(statement) in folded(line) for line in lines):
         return f"That is in memory already: {shown}."
     reason = ""
     for tool, arguments in _calls(statement, content, lines, desk):
@@ -147,14 +147,10 @@ def _calls(
     found = [(one.tool, dict(one.arguments)) for one in desk.calls if one.arguments.get("new") == content]
     head = re.match(r"(.{3,60}? (?:is|are))\s", statement)
     if not found and head and len(head[1].split()) > 2:
-        older = [one for one in lines if _folded(head[1]) in _folded(one) and one != content]
+        older = [one for one in lines if folded(head[1]) in folded(one) and one != content]
         found += [("core_memory_replace", {"old": one, "new": content}) for one in older[-1:]]
     found += [("core_memory_append", {"content": content}), ("remember", {"text": content})]
     return [one for one in found if desk.has(one[0])]
-
-
-def _folded(text: str) -> str:
-    return " ".join(re.findall(r"[^\W_]+", text.lower()))
 
 
 # Telling

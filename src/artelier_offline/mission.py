@@ -16,6 +16,7 @@ from artelier_offline.conversation import Desk, Prompt, Shown, Wanted
 from artelier_offline.query import Part
 from artelier_offline.question import ENDINGS, OVERVIEW, answers_to, clauses_of, is_about_text, is_overview
 from artelier_offline.report import ROWS_SHOWN, document
+from artelier_offline.tables import quoted
 from artelier_offline.words import LABEL, code, escaped, flat, listed
 
 TABLE_TOOLS = ("describe_tables", "query_sql")
@@ -84,15 +85,13 @@ class Goal:
 def goal_from(text: str) -> Goal:
     """Return a goal taken apart. Its question is empty if it names a form only."""
     line = _QUOTE.sub("", " ".join(text.split()))
-    match = _LEADING.match(line)
-    rest = line[match.end() :] if match else line
-    after = _TRAILING.search(f"{rest} ") if match is None else None
-    if after is not None:
-        mark = after[0][:1] if after[0][:1] == "?" else ""
-        rest = rest[: after.start()] + mark
-        match = after
-    form = "findings" if match is None else "report"
-    return Goal(text=line, question=rest.strip(), form=form, writes=match is not None and after is None)
+    before = _LEADING.match(line)
+    rest = line[before.end() :] if before else line
+    after = None if before else _TRAILING.search(f"{rest} ")
+    if after:
+        rest = rest[: after.start()] + ("?" if after[0].startswith("?") else "")
+    form = "report" if before or after else "findings"
+    return Goal(text=line, question=rest.strip(), form=form, writes=before is not None)
 
 
 def title_from(text: str) -> str:
@@ -138,11 +137,11 @@ def plan(prompt: Prompt) -> dict[str, Any]:
             )
             tasks.append(_task(slug, question, agent, [f"Answers the question: {question}", how], calls + 2))
     agents["writer"] = (READER,)
-    wanted, criteria = (
+    wanted, criterion = (
         f"Write a report that answers: {goal.question}",
-        [f"Answers the question: {goal.question}"],
+        f"Answers the question: {goal.question}",
     )
-    last = _task("report", wanted, "writer", criteria, WRITING_ITERATIONS + len(tasks))
+    last = _task("report", wanted, "writer", [criterion], WRITING_ITERATIONS + len(tasks))
     last["depends_on"] = [one["slug"] for one in tasks]
     staff = [
         {
@@ -209,9 +208,7 @@ def _second_look(parts: Sequence[Part], desk: Desk) -> list[Part]:
     names = [str(one["name"]) for one in described["tables"] if one.get("source") in sources]
     found: list[Part] = []
     for name in names:
-        statement = (
-            "SELECT column_name, null_percentage FROM (SUMMARIZE " + '"' + name.replace('"', '""') + '")'
-        )
+        statement = f"SELECT column_name, null_percentage FROM (SUMMARIZE {quoted(name)})"
         rows = [row for row in desk.ask("query_sql", sql=statement, max_rows=200).get("rows", []) if row[1]]
         said = (
             f"{listed([code(str(row[0])) for row in rows])} of {code(name)} have missing values."

@@ -88,11 +88,8 @@ def reply_to(request: ModelRequest) -> ModelReply:
     if made is None and (text := state.written(request)) is not None:
         made = ModelReply(text=text)
     if made is None and chat.is_wanted(request):
-        known = (
-            memory.recalled(question_of(request.messages), request, Desk((), ()))
-            if memory.is_personal(question_of(request.messages))
-            else []
-        )
+        asked = question_of(request.messages)
+        known = memory.recalled(asked, request, Desk((), ())) if memory.is_personal(asked) else []
         made = ModelReply(text=chat.reply(request, known))
     return complete_reply(made or _answer(request), request)
 
@@ -123,7 +120,7 @@ def _answer(request: ModelRequest) -> ModelReply:
     Errors: `OfflineCannot`.
     """
     desk = desk_of(request)
-    asked = question_of(request.messages)
+    asked, can_read = question_of(request.messages), any(map(desk.has, READERS))
     try:
         statements, rest = memory.stated_in(asked)
         confirmed = [memory.stored(one, request, desk) for one in statements]
@@ -133,23 +130,16 @@ def _answer(request: ModelRequest) -> ModelReply:
             return _told([*confirmed, talk], request)
         if memory.is_personal(rest):
             found = memory.recalled(rest, request, desk)
-            if (
-                found
-                or desk.has("recall")
-                or desk.has("core_memory_search")
-                or not any(map(desk.has, READERS))
-            ):
+            if found or desk.has("recall") or desk.has("core_memory_search") or not can_read:
                 return _told([*confirmed, *(found or [NOT_KNOWN])], request)
-        if not any(map(desk.has, READERS)):
+        if not can_read:
             if request.output_schema is None and (confirmed or memory.is_statement(rest)):
                 return _told([*confirmed, NO_DATA if confirmed else chat.UNDERSTOOD], request)
             raise OfflineCannot(" ".join([*confirmed, NO_DATA]))
         made = report(answers_to(rest, desk), request)
-        return (
-            made
-            if not confirmed or made.output is not None
-            else ModelReply(text="\n\n".join([*confirmed, made.text]))
-        )
+        if confirmed and made.output is None:
+            made = ModelReply(text="\n\n".join([*confirmed, made.text]))
+        return made
     except Wanted as wanted:
         return ModelReply(tool_calls=(tool_call(wanted, request),), finish_reason="tool_calls")
     except OfflineCannot as failure:

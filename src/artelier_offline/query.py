@@ -5,7 +5,7 @@ named.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,8 @@ GAP_DAYS = 7
 only.
 """
 _NAMES = {"sum": "total", "mean": "average", "median": "median", "min": "lowest", "max": "highest"}
-_FUNCTIONS = {"sum": "sum", "mean": "avg", "median": "median", "min": "min", "max": "max"}
+_FUNCTIONS = {"mean": "avg", "distinct": "count"}
+"""Of SQL, where an aggregate is not called as it is here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +138,8 @@ def _measure(plan: Plan) -> str:
 
 
 def _value(plan: Plan, within: str = "", name: str = "") -> str:
-    measure = _measure(plan)
-    if plan.aggregate == "distinct":
-        made = f"count(DISTINCT {measure})"
-    elif plan.aggregate == "count":
-        made = "count(*)"
-    else:
-        made = f"{_FUNCTIONS[plan.aggregate]}({measure})"
+    distinct = "DISTINCT " if plan.aggregate == "distinct" else ""
+    made = f"{_FUNCTIONS.get(plan.aggregate, plan.aggregate)}({distinct}{_measure(plan)})"
     return f"{made}{' ' + within if within else ''} AS {quoted(name or _bare(plan))}"
 
 
@@ -156,38 +152,28 @@ def _within(plan: Plan, period: Period) -> str:
 # Words
 
 
-def _bare(plan: Plan) -> str:
-    """Return the computed measure without marks: `total revenue`."""
-    if plan.measure is None or plan.aggregate == "count":
+def _bare(plan: Plan, marked: Callable[[str], str] = str) -> str:
+    """Return the computed measure: `total revenue`."""
+    if plan.measure is None:
         return "rows"
+    name = marked(plan.measure.name)
     if plan.aggregate == "distinct":
-        return f"different values of {plan.measure.name}"
-    return plan.measure.name if _is_plain(plan) else f"{_NAMES[plan.aggregate]} {plan.measure.name}"
-
-
-def _is_plain(plan: Plan) -> bool:
-    """Return True if each group is one row, so that its value is no total of several."""
-    return plan.kind == "rank" and plan.aggregate == "max"
+        return f"different values of {name}"
+    # The highest of a ranking is the value of one row, and no total of several.
+    return name if plan.kind == "rank" and plan.aggregate == "max" else f"{_NAMES[plan.aggregate]} {name}"
 
 
 def _said(plan: Plan) -> str:
     """Return the computed measure for a sentence: `total `revenue``."""
-    if plan.measure is None or plan.aggregate == "count":
+    if plan.measure is None:
         return f"number of rows in {code(plan.table.name)}"
-    if plan.aggregate == "distinct":
-        return f"number of different values of {code(plan.measure.name)}"
-    name = code(plan.measure.name)
-    return name if _is_plain(plan) else f"{_NAMES[plan.aggregate]} {name}"
+    return f"{'number of ' if plan.aggregate == 'distinct' else ''}{_bare(plan, code)}"
 
 
-def _title(plan: Plan) -> str:
+def _title(plan: Plan, first: Callable[[str], str] = str.upper) -> str:
     """Return the computed measure with its filter, for a heading."""
     text = _said(plan).replace("`", "")
-    return f"{text[:1].upper()}{text[1:]}{_filter(plan).replace('`', '')}"
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
+    return f"{first(text[:1])}{text[1:]}{_filter(plan).replace('`', '')}"
 
 
 def _filter(plan: Plan) -> str:
@@ -198,7 +184,7 @@ def _filter(plan: Plan) -> str:
 
 
 def _used(plan: Plan, rows: int, used: int) -> list[str]:
-    if plan.measure is None or rows == used or plan.aggregate in ("count", "distinct"):
+    if plan.measure is None or rows == used or plan.aggregate == "distinct":
         return []
     lack = "has" if rows - used == 1 else "have"
     return [f"{used} of {rows} rows were used: {rows - used} {lack} no {code(plan.measure.name)}."]
@@ -218,14 +204,10 @@ def _span_notes(plan: Plan, profile: Profile) -> list[str]:
     if plan.dates is None:
         return notes
     fact = profile.facts[plan.dates]
+    low, high, gap = fact.low, fact.high, timedelta(days=GAP_DAYS)
     for period in plan.periods:
-        gap = timedelta(days=GAP_DAYS)
-        if (
-            fact.low is not None
-            and fact.high is not None
-            and (fact.low > period.start + gap or fact.high < period.end - gap)
-        ):
-            span = f"{code(plan.table.name)} goes from {fact.low} to {fact.high}"
+        if low and high and (low > period.start + gap or high < period.end - gap):
+            span = f"{code(plan.table.name)} goes from {low} to {high}"
             notes.append(f"{span}: of {period.label} that may be a part only.")
     rows = profile.rows[plan.table.name]
     if fact.filled < rows:
@@ -253,27 +235,20 @@ def _figure(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
     value, count, used = rows[0][:3]
     if value is None or (not count and (plan.periods or plan.cell)):
         raise _nothing(plan)
-    verb = f"The {_said(plan)}{_filter(plan)} is **{rounded(value)}**."
+    said = f"The {_said(plan)}{_filter(plan)} is **{rounded(value)}**."
     if plan.aggregate == "count":
-        verb = f"{code(plan.table.name)} has **{value}** rows{_filter(plan)}."
-    return Part(
-        title=_title(plan),
-        sentences=(verb,),
-        notes=tuple(_used(plan, count, used)),
-        figures=((_bare(plan), value),),
-    )
+        said = f"{code(plan.table.name)} has **{value}** rows{_filter(plan)}."
+    notes, figures = tuple(_used(plan, count, used)), ((_bare(plan), value),)
+    return Part(title=_title(plan), sentences=(said,), notes=notes, figures=figures)
 
 
 def _groups(plan: Plan, rows: Sequence[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[str]]:
     """Return the rows that have a group and a value, and notes on the others."""
     assert plan.group is not None
-    notes: list[str] = []
     without = sum(row[2] for row in rows if row[0] is None)
-    if without:
-        notes.append(f"{without} rows without {code(plan.group.name)} are left out.")
-    kept = [row for row in rows if row[0] is not None]
+    notes = [f"{without} rows without {code(plan.group.name)} are left out."] if without else []
     notes += _used(plan, int(rows[0][3]), int(rows[0][4])) if rows else []
-    kept = [row for row in kept if row[1] is not None]
+    kept = [row for row in rows if row[0] is not None and row[1] is not None]
     if not kept:
         raise _nothing(plan)
     return kept, notes
@@ -328,7 +303,7 @@ def _rank(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
         shown = "the order is the same" if same else f"it is {listed([exact(row[0]) for row in order])}"
         notes.append(f"Ranked by the total {code(plan.second.name)} {shown}.")
     return Part(
-        title=f"{which.capitalize()} {_lowered(_title(plan))} by {plan.group.name}",
+        title=f"{which.capitalize()} {_title(plan, str.lower)} by {plan.group.name}",
         sentences=(f"{who} with the {which} {_said(plan)}{_filter(plan)} {is_} {named}.",),
         grids=(_grid(plan, chosen if plan.limit > 1 else kept),),
         notes=(*notes, *_sold_notes(plan)),
@@ -346,11 +321,8 @@ def _change(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
         if value is None or not count:
             raise OfflineCannot(f"{code(plan.table.name)} has no figure of {period.label}")
     share = f" ({float(percent):+.1f} %)" if percent is not None else ""
-    verb = (
-        f"**{'rose' if moved > 0 else 'fell'} by {rounded(abs(moved))}{share}**"
-        if moved
-        else "did not change"
-    )
+    way = "rose" if moved > 0 else "fell"
+    verb = f"**{way} by {rounded(abs(moved))}{share}**" if moved else "did not change"
     said = f"The {_said(plan)}{_filter(plan)} {verb} from {first.label} to {second.label}:"
     headings = (first.label, second.label, "change", "change %")
     grids = [Grid(headings=headings, rows=((old, new, moved, percent),))]
@@ -361,15 +333,13 @@ def _change(plan: Plan, rows: Sequence[Sequence[Any]]) -> Part:
     ]
     by = ""
     if plan.group is not None:
-        shown = [
-            (row[1], row[2], row[5], row[8], row[9]) for row in rows if row[0] == 0 and row[1] is not None
-        ]
-        shown = [row for row in shown if row[1] is not None or row[2] is not None]
+        named = [row for row in rows if row[0] == 0 and row[1] is not None]
+        shown = [(row[1], row[2], row[5], *row[8:10]) for row in named if (row[2], row[5]) != (None, None)]
         shown.sort(key=lambda row: -(row[3] or 0))
         grids.append(Grid(headings=(plan.group.name, *headings), rows=tuple(shown)))
         by = f" by {plan.group.name}"
     return Part(
-        title=f"Change of {_lowered(_title(plan))} from {first.label} to {second.label}{by}",
+        title=f"Change of {_title(plan, str.lower)} from {first.label} to {second.label}{by}",
         sentences=(f"{said} {rounded(old)} to {rounded(new)}.",),
         grids=tuple(grids),
         notes=(*notes, *_sold_notes(plan)),

@@ -138,13 +138,10 @@ def _figures(profile: Profile, table: Table, aggregate: str) -> Iterator[str]:
         for measure in measures:
             if aggregate == "total" and not measure.is_additive:
                 continue
+            figure = f"{aggregate} {measure.name.replace('_', ' ')}"
             for group in groups:
-                yield f"Which {' '.join(group.words)} has the highest {aggregate} {_plain(measure.name)}?"
-            yield f"What is the {aggregate} {_plain(measure.name)}?"
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
+                yield f"Which {' '.join(group.words)} has the highest {figure}?"
+            yield f"What is the {figure}?"
 
 
 # Texts, and the workspace itself

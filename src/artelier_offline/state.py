@@ -14,7 +14,7 @@ from typing import Any, cast
 from artelier.ports.model import ModelRequest
 from artelier_offline.conversation import json_in, sections
 from artelier_offline.memory import is_statement, statements
-from artelier_offline.words import flat, name_words
+from artelier_offline.words import flat, folded, name_words
 
 ITEMS_MAX = 20
 """Of a list in a state; the oldest are dropped."""
@@ -171,13 +171,9 @@ def _value(name: str, schema: Mapping[str, Any], before: object, talk: _Exchange
 
 def _named(choices: Sequence[str], text: str) -> str:
     """Return the only one of some texts that is said."""
-    said = f" {_bare(text)} "
-    found = [one for one in choices if one and f" {_bare(one)} " in said]
+    said = f" {folded(text)} "
+    found = [one for one in choices if one and f" {folded(one)} " in said]
     return found[0] if len(found) == 1 else ""
-
-
-def _bare(text: str) -> str:
-    return " ".join(re.findall(r"[^\W_]+", text.lower()))
 
 
 def _items(words: set[str], before: list[Any], talk: _Exchange) -> list[Any]:

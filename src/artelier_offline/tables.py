@@ -251,11 +251,7 @@ def _type(name: str) -> Type:
         return "text"
     if upper.startswith(("DATE", "TIMESTAMP")):
         return "date"
-    return (
-        "number"
-        if any(one in upper for one in ("INT", "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
-        else "other"
-    )
+    return "number" if re.search("INT|DOUBLE|FLOAT|REAL|DECIMAL|NUMERIC", upper) else "other"
 
 
 def quoted(name: str) -> str:
@@ -319,10 +315,8 @@ def profile_from(tables: tuple[Table, ...], skipped: tuple[str, ...], answer: ob
         if part == "table":
             found.rows[table], found.copies[table] = filled, distinct
         elif part == "column":
-            bounds = {"low": _day(low), "high": _day(high)}
-            found.facts[columns[table, name]] = Fact(
-                filled=filled, distinct=distinct, folded=folded, **bounds
-            )
+            fact = Fact(filled=filled, distinct=distinct, folded=folded, low=_day(low), high=_day(high))
+            found.facts[columns[table, name]] = fact
         else:
             found.cells.setdefault(cell.strip().lower(), []).append((columns[table, name], cell))
     if len(found.facts) != len(columns) or len(found.rows) != len(tables):

@@ -6,7 +6,7 @@ A criterion whose words no rule knows is met only if the outputs have every word
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -117,13 +117,8 @@ def ruling(criterion: str, outputs: Sequence[Output]) -> Ruling:
         return Ruling(missing="there is no output")
     if match := _ANSWERS.search(criterion):
         return _answers(match["question"], outputs)
-    rules: tuple[tuple[re.Pattern[str], Callable[[Sequence[Output]], Ruling]], ...] = (
-        (_TABLE, _table),
-        (_QUOTES, _quotes),
-        (_SOURCES, _sources),
-    )
-    for pattern, rule in rules:
-        if match := pattern.search(criterion):
+    for pattern, rule in ((_TABLE, _table), (_QUOTES, _quotes), (_SOURCES, _sources)):
+        if pattern.search(criterion):
             made = rule(outputs)
             rest = pattern.sub(" ", criterion)
             return _topic(rest, outputs) if made.quote and stems_of(rest, skipping=_ABOUT_OUTPUTS) else made
@@ -149,18 +144,12 @@ def _quotes(outputs: Sequence[Output]) -> Ruling:
 def _sources(outputs: Sequence[Output]) -> Ruling:
     found: list[Ruling] = []
     for output in outputs:
-        named = [line for line in output.lines if _NAMED_SOURCE.match(line)] or [
-            line for line in output.said if _FILE.search(line)
-        ]
+        named = [line for line in output.lines if _NAMED_SOURCE.match(line)]
+        named += [line[file.start() :] for line in output.said if (file := _FILE.search(line))]
         if not named:
             return Ruling(missing=f"{output.ref} names no source")
-        file = _FILE.search(named[0])
-        found.append(
-            output.quote(
-                named[0] if file is None or _NAMED_SOURCE.match(named[0]) else named[0][file.start() :]
-            )
-        )
-    return found[0] if found else Ruling(missing="there is no output")
+        found.append(output.quote(named[0]))
+    return found[0]
 
 
 def _answers(question: str, outputs: Sequence[Output]) -> Ruling:
@@ -189,16 +178,12 @@ def _topic(criterion: str, outputs: Sequence[Output]) -> Ruling:
     lacking = [one for one in wanted if one not in there]
     if lacking:
         return Ruling(missing=f"nothing on: {', '.join(lacking[:8])}")
-    best: tuple[int, Ruling] | None = None
-    for output in outputs:
-        for line in output.said:
-            weight = (
-                2 * len(set(wanted) & set(stems_of(line))) + 2 * ("**" in line) + any(map(str.isdigit, line))
-            )
-            if not _NAMED_SOURCE.match(line) and (best is None or weight > best[0]):
-                best = weight, output.quote(line)
-    return (
-        best[1]
-        if best is not None and (best[0] or not wanted)
-        else Ruling(missing="no line of the outputs says it")
-    )
+
+    def weight(line: str) -> int:
+        return 2 * len(set(wanted) & set(stems_of(line))) + 2 * ("**" in line) + any(map(str.isdigit, line))
+
+    lines = [(output, line) for output in outputs for line in output.said if not _NAMED_SOURCE.match(line)]
+    best = max(lines, key=lambda one: weight(one[1]), default=None)
+    if best is None or (wanted and not weight(best[1])):
+        return Ruling(missing="no line of the outputs says it")
+    return best[0].quote(best[1])

@@ -101,6 +101,11 @@ def stem(word: str) -> str:
     return base[:-1] + "i" if base.endswith("y") and len(base) > 3 else base
 
 
+def folded(text: str) -> str:
+    """Return the words of a text in lower case, with single blanks between them."""
+    return " ".join(re.findall(r"[^\W_]+", text.lower()))
+
+
 def stems_of(text: str, *, skipping: Iterable[str] = ()) -> list[str]:
     """Return the stems of the words that name a topic, each once, in order."""
     skipped = STOP_WORDS | set(skipping)
