@@ -130,7 +130,7 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> ForeignTurn | None
 
 
 class _KeptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the line of a message says beside its wordings."""
+    """The rest of a line of a message, beside its wordings."""
 
     extensions: dict[str, Any] = {}
     form: chat_log.Form = {}
@@ -144,7 +144,7 @@ class _KeptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a file says beside a wording and has no meaning here: it goes out again with it."""
+    """The rest of what a file says of a wording, which has no meaning here: it goes out again with it."""
 
     sent: str | None = None
     """The date as it is written there, if it is not written so here."""

@@ -1,4 +1,4 @@
-"""What waits for the writer of a process, and in which groups it is committed: tenants take turns.
+"""The queue of the one writer of a process, and the groups that are committed: tenants take turns.
 
 Read next: `writer.py`, which commits the groups.
 """

@@ -94,11 +94,10 @@ class Session(ChatTurns):
         `user`, `char`: a name, or JSON with a name. `group`: several characters, each as `char`; `speaks`:
         `list`, `mention`, `talkativeness`, `model`. `note`: the author's note, a text or `{prompt, depth,
         role}`; `depth` counts the messages after it. `quick_replies`: a list of `{label, text}`. `lorebooks`:
-        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
-        `preset`: the ref of a file that goes out again.
-        `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
-        only for a new chat. `by`: who acts. `subject`: whom the chat is about; all of it is erased with that.
-        What is given for a chat that exists changes its settings from now on; with `is_new` it is refused.
+        refs of artifacts. `preset`: the ref of a file that goes out again. `params`: of the main call. For a
+        new chat alone: `greetings`, texts with which the character may begin; `principal`, in whose name it
+        reads and writes artifacts. `by`: who acts. `subject`: whom the chat is about; all of it is erased
+        with that. What is given for a chat that exists changes its settings; `is_new` refuses it.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`;
         `Conflict` for a chat that is not new.
@@ -127,12 +126,12 @@ class Session(ChatTurns):
         }
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
-        await session._enter(wished, greetings, is_new=bool(is_new))
-        if session_id is not None:
-            await session._use(session_id)
+        await session._enter(wished, greetings, is_new=bool(is_new), session_id=session_id)
         return session
 
-    async def _enter(self, wished: dict[str, Any], greetings: Any, *, is_new: bool) -> None:
+    async def _enter(
+        self, wished: dict[str, Any], greetings: Any, *, is_new: bool, session_id: str | None
+    ) -> None:
         """Begin the chat, or go on with the one there is. Errors: those of `open`."""
         if not await self.exists():
             said = tuple(self._escape_placeholders(cs.checked_greetings(greetings)))
@@ -141,6 +140,8 @@ class Session(ChatTurns):
             raise self._not_new()
         else:
             await self._go_on(wished)
+        if session_id is not None:
+            await self._use(session_id)
 
     async def _go_on(self, wished: dict[str, Any]) -> None:
         """Take what is wished of a chat that exists. Errors: those of `open`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +16,7 @@ from artelier.cli.command import DRAIN_S, DrainS, HealthAddress, alone, command
 if TYPE_CHECKING:
     import asyncio
 
+    from artelier import Kernel
     from artelier.agents import Worker
     from artelier.errors import ArtelierError
     from artelier.kernel import AgentResult
@@ -68,9 +69,6 @@ async def worker(
         driven.add((tenant, run_id))
         _print(call, tenant, run_id, outcome)
 
-    def tell_away(error: StoreUnavailable) -> None:
-        call.screen.note(f"{display.line(str(error))}; trying again")
-
     async with AsyncExitStack() as stack:
         brought = BroughtTools.of(tools, mcp=False)
         kernel = await stack.enter_async_context(call.kernel(create=True, brought=brought))
@@ -81,13 +79,10 @@ async def worker(
             report=report,
             slots=slots,
             labels=wanted,
-            on_away=tell_away,
+            on_away=lambda error: call.screen.note(f"{display.line(str(error))}; trying again"),
         )
         if health is not None:
-            from artelier.server.health import serving
-
-            url = await stack.enter_async_context(serving(kernel, health, slots=slots))
-            call.screen.note(f"health on {url}")
+            await stack.enter_async_context(_health(call, kernel, health, slots=slots))
         told_to_end = asyncio.Event()
         drain_on_sigterm(told_to_end.set)  # before anybody is told that it works
         if once:
@@ -100,6 +95,16 @@ async def worker(
         finally:
             with suppress(StoreUnavailable):
                 call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+@asynccontextmanager
+async def _health(call: CliCall, kernel: Kernel, address: str, *, slots: int) -> AsyncGenerator[None]:
+    """Answer supervisors at an address."""
+    from artelier.server.health import serving
+
+    async with serving(kernel, address, slots=slots) as url:
+        call.screen.note(f"health on {url}")
+        yield
 
 
 async def _until_told(

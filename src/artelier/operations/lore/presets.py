@@ -176,7 +176,7 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
     )
 
 
-def _without_secrets(value: Any) -> Any:
+def _without_secrets(value: object) -> object:
     """Return JSON without the fields that can hold addresses and secrets, at any depth."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value).items()

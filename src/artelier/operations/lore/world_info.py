@@ -539,10 +539,11 @@ def _scan_depth(more: ForeignFields) -> int | None:
     return None if depth < 0 else depth
 
 
-def _digits(value: Any) -> Any:
+def _digits(value: object) -> object:
     """Return a number that is written as text as a number, and all else as it is."""
-    is_number = isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 4
-    return int(value) if is_number else value
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 4:
+        return int(value)
+    return value
 
 
 def _role(more: ForeignFields) -> Role:

@@ -243,7 +243,9 @@ def _sheets(descriptor: int) -> Iterator[DocumentTable]:
             workbook = calamine.CalamineWorkbook.from_filelike(file)
             for sheet in workbook.sheets_metadata:
                 if sheet.typ == calamine.SheetTypeEnum.WorkSheet:
-                    cells = _cells_of(workbook.get_sheet_by_name(sheet.name))
+                    found = workbook.get_sheet_by_name(sheet.name)
+                    cells = found.to_python(skip_empty_area=True)
+                    _fill_merged(found, cells)
                     is_hidden = sheet.visible != calamine.SheetVisibleEnum.Visible
                     if (part := _sheet(sheet.name, cells, is_hidden=is_hidden)) is not None:
                         yield part
@@ -253,9 +255,8 @@ def _sheets(descriptor: int) -> Iterator[DocumentTable]:
             raise Failure(f"not a workbook: {str(error)[:150]}") from None
 
 
-def _cells_of(sheet: Any) -> list[list[Any]]:
-    """Return the cells of a sheet; a value that is merged over several rows stands in each of them."""
-    cells: list[list[Any]] = sheet.to_python(skip_empty_area=True)
+def _fill_merged(sheet: Any, cells: list[list[Any]]) -> None:
+    """Put a value that is merged over several rows into each of them."""
     top, left = sheet.start or (0, 0)
     room = sum(map(len, cells))  # ranges that lie on each other would take longer than the sheet is large
     for (first, column), (last, _) in sheet.merged_cell_ranges or ():
@@ -265,7 +266,6 @@ def _cells_of(sheet: Any) -> list[list[Any]]:
         if first >= top and 0 <= column - left < len(cells[0]):
             for row in cells[first + 1 - top : last + 1 - top]:
                 row[column - left] = cells[first - top][column - left]
-    return cells
 
 
 def _read_bounds(descriptor: int) -> None:
