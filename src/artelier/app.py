@@ -170,7 +170,7 @@ class Kernel:
         if policy.pii:
             check_sealing(sealer)
         store = open_store(path, VIEWS, fault=fault, sealer=sealer)
-        name, clock = holder(), clock or store.clock
+        name, clock = holder(), clock or store.clock or SystemClock()
         services = Services(
             store=store,
             clock=clock,

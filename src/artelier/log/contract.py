@@ -282,8 +282,8 @@ class Store(Protocol):
         ...
 
     @property
-    def clock(self) -> Clock:
-        """The clock that all processes share: that of their machine for a file, else that of the server."""
+    def clock(self) -> Clock | None:
+        """The server's clock, which all processes share; None for a file, which is on their machine."""
         ...
 
     @property

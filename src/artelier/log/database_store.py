@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
-from artelier.clock import Clock, SystemClock
+from artelier.clock import Clock
 from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
 from artelier.log import erasure
@@ -145,8 +145,8 @@ class DatabaseStore(ABC):
     def label(self) -> str: ...
 
     @property
-    def clock(self) -> Clock:
-        return SystemClock()
+    def clock(self) -> Clock | None:
+        return None
 
     @abstractmethod
     def verify(self, *, head: str | None = None) -> Report: ...
