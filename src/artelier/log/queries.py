@@ -242,19 +242,12 @@ async def has_blob(store: Store, tenant: str, name: bytes) -> bool:
     return bool(await store.query("SELECT 1 FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)))
 
 
-NAMES_A_STATEMENT = 500
-"""Below SQLite's bound of parameters."""
+_STORED = f"SELECT count(*) FROM blobs WHERE name = ? AND tenant = ? AND codec <> {ERASED}"
 
 
 def count_stored(tx: Tx, tenant: str, names: Sequence[bytes]) -> int:
-    """Return how many of these contents a tenant has that were not erased."""
-    count, each = 0, list(dict.fromkeys(names))
-    for at in range(0, len(each), NAMES_A_STATEMENT):
-        some = each[at : at + NAMES_A_STATEMENT]
-        marks = ",".join("?" * len(some))
-        sql = f"SELECT name FROM blobs WHERE name IN ({marks}) AND tenant = ? AND codec <> {ERASED}"
-        count += len(tx.execute(sql, (*some, tenant)).fetchall())
-    return count
+    """Return how many of these contents a tenant has that were not erased. Cost: one look for each."""
+    return sum(tx.execute(_STORED, (name, tenant)).fetchall()[0][0] for name in dict.fromkeys(names))
 
 
 _CONTENT_SIZE = "SELECT max(rowid), coalesce(sum(size), 0) FROM blobs WHERE rowid > ? AND tenant = ?"
