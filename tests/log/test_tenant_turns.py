@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from artelier.log import (
     event,
 )
 from artelier.log.rate_windows import AT_ONCE
-from artelier.log.writer_queue import SHARED_ROWS_MAX
+from artelier.log.writer_queue import SHARED_ROWS_MAX, WriterJob, WriterQueue
 
 FLOOD = 100
 
@@ -146,3 +147,25 @@ def test_the_batches_of_a_tenant_keep_their_order_among_those_of_others(tmp_path
     own = [one.position for one in (*receipts[:4], *receipts[704:])]
     assert own == sorted(own)
     assert others == sorted(others)
+
+
+def test_after_a_large_batch_small_ones_go_first_for_as_long_as_it_took() -> None:
+    async def scenario() -> list[list[str]]:
+        queue, taken = WriterQueue(), list[list[str]]()
+
+        def take() -> list[WriterJob]:
+            group = queue.take() or []
+            taken.append([f"{job.tenant}{job.rows}" for job in group])
+            return group
+
+        queue.put([WriterJob(noted("b", 0), None), *(WriterJob(large("a", n), None) for n in range(3))])
+        queue.end(take(), began_s=time.monotonic())
+        queue.end(take(), began_s=time.monotonic() - 0.9)  # a long one, right after one of somebody else
+        queue.put([WriterJob(noted("b", 1), None)])
+        queue.end(take(), began_s=time.monotonic())
+        queue.stop()
+        take()
+        return taken
+
+    size = SHARED_ROWS_MAX + 1
+    assert asyncio.run(scenario()) == [["b1"], [f"a{size}"], ["b1"], [f"a{size}"]]

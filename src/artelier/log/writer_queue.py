@@ -180,7 +180,10 @@ class WriterQueue:
             self._is_resting = False
 
     def _has_small(self) -> bool:
-        return self.is_stopping or any(not lane[0].is_large for lane in self._lanes.values())
+        return self.is_stopping or self._is_any_small()
+
+    def _is_any_small(self) -> bool:
+        return any(not lane[0].is_large for lane in self._lanes.values())
 
     def _take_turns(self) -> list[WriterJob]:
         """Return a group: one job of each tenant after the other, but none that is too large for it.
@@ -188,12 +191,15 @@ class WriterQueue:
         Whose job is too large for this group begins the next one.
         """
         group, rows, lanes = list[WriterJob](), 0, self._lanes
-        most = GROUP_ROWS_MAX if len(lanes) == 1 else SHARED_ROWS_MAX
+        now_s = time.monotonic()
+        is_alone = len(lanes) == 1 and now_s - self._shared_s > SHARED_S
+        most = GROUP_ROWS_MAX if is_alone else SHARED_ROWS_MAX
+        is_resting = now_s < self._rest_until_s and self._is_any_small()
         next_first = dict[str, deque[WriterJob]]()
         while lanes and len(group) < GROUP_MAX:
             tenant = next(iter(lanes))
             lane = lanes.pop(tenant)
-            if group and rows + lane[0].rows > most:
+            if (group or is_resting) and rows + lane[0].rows > most:
                 next_first[tenant] = lane
                 continue
             job = lane.popleft()
