@@ -29,7 +29,7 @@ P = ParamSpec("P")
 content_owner: ContextVar[str] = ContextVar("content_owner", default="")
 """The user, or the tenant, for whom something is done; empty for what the process does for itself."""
 content_group: ContextVar[str] = ContextVar("content_group", default="")
-"""Whose user that is: those of one tenant have shares together. Empty for an owner who stands for himself."""
+"""The tenants of that user, whose users have shares together. Empty for an owner who stands alone."""
 
 
 def owner_and_group() -> tuple[str, str]:

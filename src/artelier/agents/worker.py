@@ -223,14 +223,17 @@ class Worker:
         self._has_more = len(self._busy) >= self._slots
         if self._has_more and not self._spare:
             return
-        for key in await self._let_in([*self._unbegun, *await self.due()]):
+        due = await self._let_in([*self._unbegun, *await self.due()])
+        served = set(self._driven())
+        for key in due:
             if draining.has_begun:
                 return
             if key in self._busy or key in self._refused:
                 continue
-            if len(self._busy) >= self._slots and not (self._spare and key[0] not in self._driven()):
+            if len(self._busy) >= self._slots and (not self._spare or key[0] in served):
                 self._has_more = True
                 continue
+            served.add(key[0])
             if key in self._unbegun:
                 self._unbegun.remove(key)
             task = asyncio.get_running_loop().create_task(self._drive(*key))

@@ -95,7 +95,7 @@ class PackedContent(NamedTuple):
 
 
 NO_CONTENT = PackedContent(ERASED, b"", 0)
-"""What stands for content that was erased."""
+"""The place of content that was erased."""
 
 
 class Blob(NamedTuple):

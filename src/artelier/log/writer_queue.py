@@ -34,10 +34,10 @@ LINGER_FROM = 12
 """A group at least this large says that many runs are at work; then waiting a little saves fsyncs."""
 
 LINGER_S = 0.020
-"""How long a busy writer waits for its group to grow (measured: 0.03 fsyncs per cycle at 1,000 runs)."""
+"""The time for which a busy writer waits for its group to grow (measured: 0.03 fsyncs per cycle at 1,000 runs)."""
 
 POLL_S = 0.1
-"""How often an idle writer looks for commits of other processes; half of the promised 200 ms."""
+"""The time between looks of an idle writer for commits of other processes: half of the promised 200 ms."""
 
 
 class WriterJob:
@@ -53,7 +53,7 @@ class WriterJob:
         self.result: Any = None
         self.error: BaseException | None = None
         self.tenant = _tenant_of(batch)
-        """Whose batch it is, the same for all batches of a run; empty for a plain function."""
+        """The tenant of the batch, the same for all batches of a run; empty for a plain function."""
         self.rows = _rows_of(batch)
         """About how many rows it writes."""
 
@@ -107,7 +107,7 @@ class WriterQueue:
         """Another process is said to have committed since this one looked."""
         self.is_stopping = False
         self._last_count = 0
-        """How many jobs the last group had."""
+        """Jobs of the last group."""
         self._is_cut = False
         """Whether the last group left some to the next."""
         self._last_tenant = ""

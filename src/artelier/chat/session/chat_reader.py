@@ -64,7 +64,7 @@ class Variant:
     speaker: str = ""
     """What the one was called who said it; empty if that is not recorded."""
     kept: str = ""
-    """What the file that it came from says beside it, as JSON; read for exports alone."""
+    """The rest of what the file that it came from says of it, as JSON; read for exports alone."""
 
     @property
     def tokens(self) -> int:
@@ -109,7 +109,7 @@ class Turn:
     media: tuple[Medium, ...] = ()
     """Images, sounds, PDFs and texts that the model was shown with the words; none once they were erased."""
     kept: str = ""
-    """What the file that the words came from says beside them, as JSON; read for exports alone."""
+    """The rest of what the file that the words came from says of them, as JSON; read for exports alone."""
 
     @property
     def attached(self) -> list[TurnMedium]:

@@ -548,7 +548,8 @@ class ChatsHandle:
     ) -> ChatFileContents:
         """Take a chat into this tenant, hash for hash: its runs are records, the chat goes on.
 
-        Units:  `size_max_bytes` bounds the unpacked size, `events_max` the events: they are one commit.
+        Units:  `size_max_bytes` bounds the unpacked size, `events_max` the events, which are one
+        commit: one of more than 128 bytes counts for several.
         Errors: `InvalidExport` that names what is wrong; `Conflict` if a chat, run or other artifact of that
         name is here; `NotFound`. Nothing is imported by a refusal.
         """

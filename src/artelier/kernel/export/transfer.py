@@ -387,7 +387,7 @@ async def import_file(
 
     `belongings` is for files of agents, or of what `about` says: given the header, who checks what the file
     holds beside runs and says what else its import brings about. `events_max`: how many events it may have,
-    which are one commit. Errors: see `TenantKernel.import_`.
+    which are one commit; one of more than 128 bytes counts for several. Errors: see `TenantKernel.import_`.
     """
     with open_export(path) as file:
         found = await asyncio.to_thread(

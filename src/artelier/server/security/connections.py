@@ -214,5 +214,8 @@ class Acceptor:
 
     def _end_opening(self, task: asyncio.Task[object]) -> None:
         self._opening.discard(task)
-        if not task.cancelled() and isinstance(task.exception(), OSError):
-            return  # the other side has left meanwhile
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OSError):  # else the other side has left meanwhile
+            self._loop.call_exception_handler(
+                {"message": "a connection cannot be opened", "exception": error}
+            )

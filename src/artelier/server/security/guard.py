@@ -158,6 +158,7 @@ class Guard:
             content_group.set(group)
             if (connection := asking.get()) is not None:
                 connection.ask_for(owner, group)
+                asking.set(None)  # what goes on after the answer holds no connection
             exchange.contents = StoredContents(partial(self._contents.take_stored, group))
             stored_contents.set(exchange.contents)
             exchange.is_parsed = not _is_large(scope["path"])

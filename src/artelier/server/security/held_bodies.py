@@ -1,4 +1,6 @@
-"""The bytes that a server holds in memory for its users: so many of one user, so many of all.
+"""The bytes that a server holds in memory for its users: so many of one, so many of all.
+
+A user here is the group of those who share: the users of one tenant.
 
 A body has its user's room before it is read, and that among all while it arrives. One that finds none waits
 in the network, which costs nothing. Stored content that is read for a user has both before it is read, in
@@ -29,7 +31,7 @@ WORK_S = 10.0
 """The longest time for which it keeps that room: then it is stored, and may wait for a model (a guess)."""
 WIDE_BYTES = MIB
 """A larger body of which each character may take four bytes of memory, since one of them does, is read alone
-among those of its user: four of 11 MB took 600 MB (measured)."""
+among those of its tenant: four of 11 MB took 600 MB (measured)."""
 STEP_BYTES = 4 * MIB
 """Room among all is taken in such steps, as a body arrives: one that trickles keeps nobody out."""
 WAIT_S = 60.0
@@ -123,7 +125,7 @@ class HeldBody:
                 await self.take(room, more_bytes)
 
     async def take_wide(self) -> None:
-        """Wait until no other body of wide characters of this user is read. Errors: `TooManyAtOnce`."""
+        """Wait until no other body of wide characters of this tenant is read. Errors: `TooManyAtOnce`."""
         async with self._bodies.limited(self._wait_s):
             await self.take(self._lane.wide, 1)
 
