@@ -444,7 +444,7 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sent_us: tuple[int, ...] = ()
     """The times at which the words, then each variant, were sent: microseconds since 1970, 0 if unknown."""
     kept: tuple[str, ...] = ()
-    """The rest of what a file says of the words, then of each variant, as JSON for its way out; else empty."""
+    """The rest of what a file says of the words, then of each variant, as JSON; else empty."""
 
     def check(self) -> None:
         """Errors: `InvalidRequest`."""

@@ -34,7 +34,7 @@ LINGER_FROM = 12
 """A group at least this large says that many runs are at work; then waiting a little saves fsyncs."""
 
 LINGER_S = 0.020
-"""The time for which a busy writer waits for its group to grow (measured: 0.03 fsyncs per cycle at 1,000 runs)."""
+"""The time for which a busy writer waits for its group to grow (then 0.03 fsyncs per cycle at 1,000 runs)."""
 
 POLL_S = 0.1
 """The time between looks of an idle writer for commits of other processes: half of the promised 200 ms."""
