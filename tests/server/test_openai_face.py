@@ -281,6 +281,14 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
         ({"tool_choice": {"type": "mcp", "server_label": "x"}, "tools": [WEATHER]}, "tool_choice"),
         ({"response_format": {"type": "grammar"}}, "response_format"),
         ({"extra_body": {"models": ["a", "b"]}}, "models"),
+        ({"temperature": 9}, "temperature"),
+        ({"reasoning_effort": "immense"}, "reasoning_effort"),
+        ({"max_tokens": 1 << 70}, "max_tokens"),
+        ({"max_completion_tokens": 1 << 70}, "max_completion_tokens"),
+        ({"stop": [""]}, "stop"),
+        ({"extra_body": {"route": "x" * 70_000}}, "route"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"text": "hi"}]}]}, "messages.0.content.0.type"),
         ({"messages": []}, "messages"),
         ({"model": "artelier/"}, "model"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
@@ -370,8 +378,15 @@ def test_errors_have_the_shape_of_openai(tmp_path: Path) -> None:
             assert nobody.value.code == "invalid_api_key"
             with pytest.raises(openai.PermissionDeniedError):
                 await client.chat.completions.create(model="openai:gpt-5-mini", messages=SAID)
-            with pytest.raises(openai.BadRequestError):
+            with pytest.raises(openai.BadRequestError) as misfit:
                 await client.post("/chat/completions", body={"model": 3}, cast_to=httpx.Response)
+            assert misfit.value.param == "model"
+            with pytest.raises(openai.BadRequestError) as no_json:
+                await client.post("/responses", content=b"{", cast_to=httpx.Response)
+            assert no_json.value.param is None
+            with pytest.raises(openai.BadRequestError) as effort:
+                await client.responses.create(model=MODEL, input="Hi", reasoning={"effort": "immense"})  # type: ignore[arg-type]
+            assert effort.value.param == "reasoning.effort"
             with pytest.raises(openai.NotFoundError):
                 await client.get("/embeddings/none", cast_to=httpx.Response)
             assert not made.model.requests

@@ -25,6 +25,7 @@ from artelier.server.openai_api.requests import (
     check_arguments,
     check_refused,
     check_texts,
+    check_values,
     choose_tools,
     message_parts,
     misfit,
@@ -130,6 +131,7 @@ def read_response(body: bytes) -> AskedCall:
         "verbosity": asked.text.verbosity if asked.text is not None else None,
         **params_beyond(asked.model_extra or {}),
     }
+    params = check_values(params, {"thinking": "reasoning.effort", "verbosity": "text.verbosity"})
     check_texts(messages, param="input")
     tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     return AskedCall(
