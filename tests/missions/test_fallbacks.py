@@ -53,7 +53,9 @@ def test_a_task_whose_models_have_all_failed_is_retried_from_the_first_one(tmp_p
 
     async def scenario() -> None:
         nonlocal is_down
-        with open_with(tmp_path, m=ScriptedModel(answer), n=ScriptedModel([DOWN], repeat_last=True)) as kernel:
+        with open_with(
+            tmp_path, m=ScriptedModel(answer), n=ScriptedModel([DOWN], repeat_last=True)
+        ) as kernel:
             desk = kernel.for_tenant()
             assert statuses(await launched(desk, fallbacks=["n"], plan=ONE)) == {"figures": "failed"}
             is_down = False
