@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -32,6 +32,11 @@ class WireModel(BaseModel):
     """A part of a request; what it says besides is kept, to be refused or ignored by name."""
 
     model_config = ConfigDict(extra="allow")
+
+
+ItemT = TypeVar("ItemT")
+Listed = Annotated[list[ItemT], Field(fail_fast=True)]
+"""A list of which the first item that does not fit is told: 20,000 of them are 0.2 s of errors."""
 
 
 class _CompletionCallFunction(WireModel):
@@ -63,8 +68,8 @@ class _CompletionPiece(WireModel):
 
 class _CompletionMessage(WireModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[_CompletionPiece] | None = None
-    tool_calls: list[_CompletionCall] | None = None
+    content: str | Listed[_CompletionPiece] | None = None
+    tool_calls: Listed[_CompletionCall] | None = None
     tool_call_id: str | None = None
 
 
@@ -87,10 +92,10 @@ class CompletionRequest(WireModel):
     """The body of `POST /v1/chat/completions`."""
 
     model: str = Field(min_length=1, max_length=300)
-    messages: list[_CompletionMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
+    messages: Listed[_CompletionMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    tools: list[_CompletionTool] | None = None
+    tools: Listed[_CompletionTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
     n: int | None = None
@@ -221,13 +226,16 @@ def misfit(error: ValidationError) -> InvalidRequest:
     Where one of several forms would do, the form that fits furthest says what is missing.
     """
     found = [
-        (tuple(step for step in one["loc"] if not _is_form(step)), one["msg"])
+        (tuple(step for step in one["loc"] if not _is_form(step)), one)
         for one in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     first, _ = found[0]
-    steps, said = max((one for one in found if one[0][: len(first)] == first), key=lambda one: len(one[0]))
+    steps, furthest = max(
+        (one for one in found if one[0][: len(first)] == first),
+        key=lambda one: (len(one[0]), not one[1]["type"].endswith("_type")),
+    )
     place = ".".join(str(step)[:80] for step in steps)
-    return refuse(place or None, f"{place or 'the body'}: {said[:300]}")
+    return refuse(place or None, f"{place or 'the body'}: {furthest['msg'][:300]}")
 
 
 def _is_form(step: int | str) -> bool:
