@@ -148,6 +148,22 @@ def test_an_answer_with_a_schema_is_json_and_one_that_misfits_is_given_as_it_cam
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("headers", [{}, {"Artelier-Run": "r"}])
+def test_an_answer_with_a_schema_is_streamed(tmp_path: Path, headers: dict[str, str]) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
+
+    async def main() -> None:
+        async with served(tmp_path, ModelReply(text='{"n": 7}'), headers=headers) as (made, client):
+            asked = {"model": MODEL, "messages": SAID, "response_format": wanted, "stream": True}
+            chunks = [chunk async for chunk in await client.chat.completions.create(**asked)]
+            text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+            assert json.loads(text) == {"n": 7}
+            assert made.model.requests[0].output_schema == schema
+
+    asyncio.run(main())
+
+
 def test_a_second_run_of_a_program_calls_nothing(tmp_path: Path) -> None:
     async def program(client: AsyncOpenAI, session: str) -> list[str | None]:
         found: list[str | None] = []
