@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import AutonomousAgent, Kernel
+from artelier import AutonomousAgent, Kernel, Session
 from artelier.kernel import Policy, Run
 from artelier.log import decode_stored
 from artelier.log.database_store import DatabaseStore
@@ -121,6 +122,39 @@ def test_an_agent_is_told_at_length(tmp_path: Path, on_loop: list[int]) -> None:
     asyncio.run(scenario())
 
     assert on_loop == []
+
+
+def test_others_have_turns_while_much_that_is_small_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chat comes in with many texts that are each searched where they are."""
+    texts = [f"{number} {'4111 1111 1111 1112 ' * 300}" for number in range(50)]
+    turns, searched = 0, Counter[int]()
+
+    def spy(detectors: Any, text: str, **more: Any) -> Any:
+        searched[turns] += len(text) > len(texts[0]) // 2
+        return places(detectors, text, **more)
+
+    monkeypatch.setattr(scrubber, "places", spy)
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(lambda request: "done")}
+        with Kernel.open(tmp_path / "s.db", models=models, policy=Policy(pii=True), environ=KEY) as kernel:
+            session = await Session.open(kernel.for_tenant(), "c", model="m")
+            others = asyncio.create_task(count())
+            await session.import_turns([{"user": text, "variants": []} for text in texts])
+            others.cancel()
+
+    asyncio.run(scenario())
+
+    assert searched.total() >= len(texts)
+    assert max(searched.values()) <= 2
 
 
 MANY = 3_000

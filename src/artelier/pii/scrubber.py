@@ -104,6 +104,8 @@ class Scrubber:
         self._large: dict[bytes | str, bytes | str] = {}
         """Large texts that were searched, with what came of them; the oldest first."""
         self._large_bytes = 0
+        self._left_alone = 0
+        """Size of what was small when it was prepared, since others last had their turn."""
         self._holds = 0
         """While somebody makes a prompt, nothing that was searched is forgotten."""
         self._named: dict[bytes, list[str]] = {}
@@ -257,12 +259,19 @@ class Scrubber:
     async def prepare(self, *texts: bytes | str) -> None:
         """Search large texts off the event loop, so that `text`, `content` and `net` of them cost nothing.
 
-        What is small, no text or known already is left alone. Errors: those of `Search.places`.
+        What is small, no text or known already is left alone; after some of it others have their turn.
+        Errors: those of `Search.places`.
         Cost: O(length) in a helper process; here O(values), in slices between which others have their turn.
         """
         for one in texts:
-            if self._search is not None and len(one) > INLINE_CHARS_MAX and one not in self._large:
-                await self._search_aside(one, self._search)
+            if self._search is not None and len(one) > INLINE_CHARS_MAX:
+                if one not in self._large:
+                    await self._search_aside(one, self._search)
+                continue
+            self._left_alone += len(one)
+            if self._left_alone > TURN_CHARS:
+                self._left_alone = 0
+                await asyncio.sleep(0)
 
     async def prepare_many(self, texts: Iterable[bytes | str]) -> None:
         """Search texts of which each may be small and all together are not, as `prepare` does.
