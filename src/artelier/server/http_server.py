@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Generator
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -22,12 +23,14 @@ from artelier.garbage import give_large_back, leave_out, look_again
 from artelier.server.loop_shares import LoopShares
 from artelier.server.security.connection_limits import (
     HEADERS_S,
+    READ_BYTES,
     UNREAD_S,
     WAITING_SHARE,
     GuardedConnection,
     Waiting,
 )
-from artelier.server.security.connections import Acceptor, Connections, connections_max, raise_file_limit
+from artelier.server.security.connections import Acceptor, Connections, connections_max
+from artelier.server.security.guard import find_sender
 from artelier.server.settings import ServerSettings
 from artelier.threads import OwnerThreads
 
@@ -94,8 +97,10 @@ class Server(uvicorn.Server):
         """`headers_s`: how long the headers of a request may take; `unread_s`: how long nothing of an answer
         may be read."""
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not a line for each bad request
-        self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
-        self.connections = Connections(most=connections_max())
+        most = connections_max()
+        self.waiting = Waiting(most=most // WAITING_SHARE, headers_s=headers_s)
+        self.connections = Connections(most=most)
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._unread_s = unread_s
         self._acceptors = list[Acceptor]()
         super().__init__(
@@ -122,7 +127,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(make_executor())
-        loop.set_task_factory(LoopShares(loop))
+        self._shares = LoopShares(loop)
+        loop.set_task_factory(self._shares)
         self._thread_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(self._thread_switch_s, THREAD_SWITCH_S))
         await super().startup([])
@@ -138,6 +144,9 @@ class Server(uvicorn.Server):
         return GuardedConnection(
             connections=self.connections,
             waiting=self.waiting,
+            shares=self._shares,
+            find_sender=partial(find_sender, self._app.state.gate),
+            buffer=self._buffer,
             unread_s=self._unread_s,
             config=self.config,
             server_state=self.server_state,
