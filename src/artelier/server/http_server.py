@@ -45,7 +45,7 @@ beside one large document took 200 ms."""
 THREADS_MAX = 32
 """Threads of an event loop, as many as Python's own executor has at most."""
 THREADS_OF_OTHERS = 2
-"""So many of them are left to others whatever one user has the server do."""
+"""So many of them are left to others whatever the users of one tenant have the server do."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -84,10 +84,11 @@ def address_of(bound: socket.socket, settings: ServerSettings) -> str:
 def make_executor() -> OwnerThreads:
     """Return what `asyncio.to_thread` works in, and names of hosts are looked up in, while a server runs.
 
-    One user has at most all threads but two, and all users together one less than there are.
+    The users of one tenant have at most all threads but two, and all users together one less than there are.
     """
     threads = max(THREADS_OF_OTHERS + 1, min(THREADS_MAX, (os.cpu_count() or 1) + 4))
-    return OwnerThreads(threads, name="artelier", owner_max=threads - THREADS_OF_OTHERS, kept=1)
+    most = threads - THREADS_OF_OTHERS
+    return OwnerThreads(threads, name="artelier", owner_max=most, group_max=most, kept=1)
 
 
 class Server(uvicorn.Server):
