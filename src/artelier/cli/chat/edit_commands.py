@@ -287,7 +287,7 @@ async def quit_(talk: Talk) -> None:
 
 NONE = "none"
 """Takes a setting back."""
-_TEXTS = ("model", "system", "user", "char", "description")
+_TEXTS = ("model", "system", "scenario", "user", "char", "description")
 """Settings that are words; of the others a value is JSON."""
 _ELSEWHERE = {"profile": "/profile", "speaks": "/group", "note": "/note", "quick_replies": "/quick"}
 
@@ -342,6 +342,9 @@ def _shown(settings: StoredChatSettings) -> dict[str, Any]:
         "char": settings.char.get("name"),
         "description": settings.char.get("description"),
         "system": settings.system or None,
+        "scenario": settings.scenario or None,
+        "variables": settings.variables or None,
+        "prompts": [one.id or one.place for one in settings.prompts],
         "lorebooks": list(settings.lorebooks),
         "history_max": settings.history_max,
         "deadline_s": settings.deadline_ms / 1_000 if settings.deadline_ms else None,
