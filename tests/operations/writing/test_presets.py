@@ -9,6 +9,7 @@ import pytest
 
 from artelier.errors import InvalidImport
 from artelier.operations.lore.presets import Preset, read_preset, write_preset
+from artelier.operations.lore.prompt_places import PlacedPrompt
 from tests.operations.writing.files import encoded
 
 
@@ -145,20 +146,18 @@ def test_places_are_off_and_in_the_order_of_the_preset() -> None:
 
 
 def test_what_a_chat_says_otherwise_stands_in_the_preset_that_it_took_in() -> None:
-    off = prompt("off", "Off.")
-    base = encoded(
-        {
-            "temperature": 1,
-            "prompts": [prompt("main", "Old.", name="Main Prompt"), off, HISTORY],
-            "prompt_order": [order("main", "off", "chatHistory", off=("off",))],
-        }
-    )
-    now = write_preset("p", params={"temperature": 1}, system="New.", base=base)
+    off, main = prompt("off", "Off."), prompt("main", "Old.", name="Main Prompt")
+    orders = [order("main", character=100000), order("main", "off", "chatHistory", off=("off",))]
+    given = {"temperature": 1, "prompts": [off, main, HISTORY], "prompt_order": orders}
+    base, params = encoded(given), {"temperature": 1}
 
-    assert json.loads(now)["prompts"][0]["name"] == "Main Prompt"
-    assert off in json.loads(now)["prompts"]
-    again = read_preset(now)
-    assert (again.system, again.prompts, again.params) == ("New.", (), {"temperature": 1})
+    now = json.loads(write_preset("p", params=params, system="New.", base=base))
+    assert now == {**given, "prompts": [off, {**main, "content": "New."}, HISTORY]}
+    other = (PlacedPrompt(place="history"), PlacedPrompt(place="main"))
+    changed = write_preset("p", params=params, system="New.", prompts=other, base=base)
+    assert off in json.loads(changed)["prompts"]
+    again = read_preset(changed)
+    assert (again.system, again.prompts, again.params) == ("New.", other, params)
 
 
 def test_two_of_one_name_are_told_apart_and_a_depth_that_is_none_is_named() -> None:

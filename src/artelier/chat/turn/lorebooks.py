@@ -62,7 +62,7 @@ class Lore:
             self,
             before=self.before if before else (),
             after=self.after if after else (),
-            left_out=(*self.left_out, *(replace(one, text="", dropped="off") for one in off)),
+            left_out=(*self.left_out, *map(_off, off)),
         )
 
     def around(self, places: Places, *, is_replaced: bool) -> Places:
@@ -79,6 +79,10 @@ class Lore:
             at_depth=(*self.at_depth, *places.at_depth),
             left_out=(*places.left_out, *self.left_out),
         )
+
+
+def _off(one: Section) -> Section:
+    return replace(one, tag=f"lore {one.sources[0]}"[:120], text="", dropped="off")
 
 
 def books_of(settings: Mapping[str, Any]) -> tuple[str, ...]:

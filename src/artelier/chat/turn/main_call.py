@@ -477,7 +477,8 @@ class SurroundingTexts:
     def _text(self, one: PlacedPrompt) -> Section:
         text = one.text if self.macros is None else self.macros.expand(one.text)
         source = str(self.settings.get("preset") or "chat")
-        return replace(_section("preset", text, source), role=one.role)
+        section = _section("preset", text, source)
+        return replace(section, role=one.role, sources=(Source(ref=source, why=one.id),))
 
     def _last(self, last: PlacedPrompt) -> Section:
         """What a character says must stand behind the conversation, or else what the preset says."""

@@ -344,7 +344,7 @@ def _shown(settings: StoredChatSettings) -> dict[str, Any]:
         "system": settings.system or None,
         "scenario": settings.scenario or None,
         "variables": settings.variables or None,
-        "prompts": [one.id or one.place for one in settings.prompts],
+        "prompts": [one.text[:40] if one.place == "text" else one.place for one in settings.prompts],
         "lorebooks": list(settings.lorebooks),
         "history_max": settings.history_max,
         "deadline_s": settings.deadline_ms / 1_000 if settings.deadline_ms else None,

@@ -433,7 +433,12 @@ def write_preset(
         fields = {"name": name, **_samplers(params, {}), **_prompt_fields(system, prompts, {})}
     else:
         fields = _changed(given, before.params, params)
-        fields |= {} if is_told else _prompt_fields(system, prompts, given)
+        main = _by_id(given, FileProblems()).get("main")
+        if before.prompts == now[1] and main and any(one.place == "main" for one in prompts or USUAL):
+            main["content"] = system  # everything else stays as it came in
+            fields["prompts"] = given["prompts"]
+        elif not is_told:
+            fields |= _prompt_fields(system, prompts, given)
     return msgspec.json.format(msgspec.json.encode(fields), indent=4)
 
 
