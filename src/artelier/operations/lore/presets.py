@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import ArtelierError, InvalidImport
-from artelier.operations.lore.prompt_places import DEPTH_MAX, USUAL, PlacedPrompt, PromptPlace
+from artelier.operations.lore.prompt_places import DEPTH_MAX, USUAL, PlacedPrompt, PromptPlace, all_parts
 from artelier.operations.lore.schemas import NAME_CHARS_MAX
 from artelier.operations.lore.untrusted_files import (
     FileProblems,
@@ -286,11 +286,11 @@ def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[str, tuple[
             weight = order if isinstance(order, int | float) else 100
             inside.append((weight, _LOWER.index(part.role), part))
         seen.add(id_)
-    if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
+    if left := [id_ for id_ in texts if id_ not in seen and (id_ in _PLACES or texts[id_].get("content"))]:
         notes.warn(f"prompts without a place stand in no prompt: {listed(left)}")
     if not texts:
         return "", ()
-    whole = _with_places(parts, seen)
+    whole = _with_places(parts, {*seen, *texts})
     # Of one depth the highest order stands nearest to the end, and of one order the system's words.
     whole += [part for _, _, part in sorted(inside, key=lambda one: one[:2])]
     return main, () if tuple(whole) == USUAL else tuple(whole)
@@ -307,7 +307,7 @@ def _part(id_: str, prompt: Mapping[str, Any], notes: FileProblems, *, is_on: bo
         if not is_on:
             notes.warn("prompt_order: history: off there; every prompt has it here")
         return PlacedPrompt(place=place)
-    if not is_on or (place == "text" and (prompt.get("marker") or not text)):
+    if not is_on or (place == "text" and prompt.get("marker")):
         return None
     if place not in ("main", "after", "text"):
         return PlacedPrompt(place=place)
@@ -321,6 +321,8 @@ def _part(id_: str, prompt: Mapping[str, Any], notes: FileProblems, *, is_on: bo
     is_inside = prompt.get("injection_position") == 1
     if place != "text" and not is_inside:
         return part
+    if not text:
+        return None
     return msgspec.structs.replace(
         part,
         place="text",
@@ -339,9 +341,13 @@ def _depth(id_: str, prompt: Mapping[str, Any], notes: FileProblems) -> int:
     return _DEPTH
 
 
-def _with_places(parts: Sequence[PlacedPrompt], seen: Collection[str]) -> list[PlacedPrompt]:
-    """Return the parts with the places that a preset does not name: they are on, as in the usual order."""
-    added = [one for one in USUAL if _IDS[one.place] not in seen]
+def _with_places(parts: Sequence[PlacedPrompt], named: Collection[str]) -> list[PlacedPrompt]:
+    """Return the parts with the places that a preset does not name: they are on, as in the usual order. So is
+    the history, whatever it says."""
+    has_history = any(one.place == "history" for one in parts)
+    added = [
+        one for one in USUAL if _IDS[one.place] not in named or (one.place == "history" and not has_history)
+    ]
     before = [one for one in added if one.place not in ("main", "history", "after")]
     at = next((number for number, one in enumerate(parts) if one.place == "history"), len(parts))
     return [
@@ -472,11 +478,14 @@ def _samplers(params: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, 
 
 def _prompt_fields(system: str, prompts: Sequence[PlacedPrompt], base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the prompts of a chat as a preset has them. Those of `base` that are in no prompt are off."""
-    if not system and not prompts:
+    if not system and not prompts and not base.get("prompts"):
         return {}
     known = _by_id(base, FileProblems())
-    named = ((one.id or _IDS.get(one.place) or f"text-{at}", one) for at, one in enumerate(prompts or USUAL))
-    parts = dict(named)
+    whole = all_parts(prompts, has_system=bool(system))
+    parts: dict[str, PlacedPrompt] = {}
+    for at, one in enumerate(whole):
+        own = one.id if one.id not in _PLACES and one.id not in parts else ""
+        parts[_IDS.get(one.place) or own or f"text-{at}"] = one
     written = [_prompt(id_, one, known.get(id_), system) for id_, one in parts.items()]
     off = [id_ for id_, _ in _order(base, FileProblems()) if id_ in known and id_ not in parts]
     left = [prompt for id_, prompt in known.items() if id_ not in parts]
@@ -493,11 +502,11 @@ def _prompt(id_: str, one: PlacedPrompt, known: Mapping[str, Any] | None, system
     if one.place not in ("main", "after", "text"):
         return {**fields, "system_prompt": True, "marker": True}
     text = system if one.place == "main" else one.text
-    fields |= {"role": one.role, "content": text, "system_prompt": one.place != "text"}
+    fields |= {"role": one.role, "content": text, "system_prompt": one.place != "text", "marker": False}
     if one.is_fixed or "forbid_overrides" in fields:
         fields["forbid_overrides"] = one.is_fixed
     if one.triggers or "injection_trigger" in fields:
         fields["injection_trigger"] = list(one.triggers)
     if one.depth is not None:
-        fields |= {"injection_position": 1, "injection_depth": one.depth}
-    return fields
+        return fields | {"injection_position": 1, "injection_depth": one.depth}
+    return fields | {"injection_position": 0}

@@ -69,16 +69,18 @@ USUAL: tuple[PlacedPrompt, ...] = tuple(
 """The order of a chat without a preset."""
 
 
+def all_parts(prompts: Sequence[PlacedPrompt], *, has_system: bool) -> list[PlacedPrompt]:
+    """Return the parts of a prompt: a system prompt for which a preset has no place stands first."""
+    parts = list(prompts or USUAL)
+    is_missing = has_system and all(one.place != "main" for one in parts)
+    return [USUAL[0], *parts] if is_missing else parts
+
+
 def placed_around(
     prompts: Sequence[PlacedPrompt], *, has_system: bool, trigger: str
 ) -> tuple[list[PlacedPrompt], list[PlacedPrompt], list[PlacedPrompt]]:
-    """Return the parts before the conversation, those after it, and those among its messages.
-
-    `has_system`: the chat has a system prompt, which stands first where the preset has no place for it.
-    """
-    parts = list(prompts or USUAL)
-    if has_system and all(one.place != "main" for one in parts):
-        parts.insert(0, USUAL[0])
+    """Return the parts before the conversation, those after it, and those among its messages."""
+    parts = all_parts(prompts, has_system=has_system)
     parts = [one for one in parts if is_triggered(trigger, one.triggers)]
     inside = [one for one in parts if one.depth is not None]
     ordered = [one for one in parts if one.depth is None]
