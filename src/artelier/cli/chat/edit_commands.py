@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -243,6 +244,8 @@ async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
         if not talk.data(about):
             as_it_was = ", as it was taken in" if made.is_original else ""
             talk.screen.line(f"{file}: {kind}, {count(len(made.content), 'byte')}{as_it_was}")
+            if PurePath(file).suffix.lower() != (suffix := PurePath(made.name).suffix):
+                talk.screen.note(f"note: what is in it is a {suffix} file", "yellow")
         return
     if file.lower().endswith(".jsonl"):
         turns = await write_turns(talk.session, file)
