@@ -25,7 +25,9 @@ def own_server() -> PostgresServer:
 
 @pytest.mark.slow
 def test_a_tool_that_is_at_work_while_the_server_is_away_ends_as_if_it_had_been_there() -> None:
-    """It was cut off at the first look that failed, and its outcome was unknown."""
+    """It was cut off at the first look that failed, or its run at the first command that could not be read:
+    its outcome was unknown.
+    """
     server, bank, is_away = own_server(), Bank(), asyncio.Event()
     steps = [tool_call("sure"), tool_call("pay", {"to": "ana"}), "done"]
     tools = [asking(), bank.tool()]
@@ -40,6 +42,8 @@ def test_a_tool_that_is_at_work_while_the_server_is_away_ends_as_if_it_had_been_
             await bank.entered.wait()
             await asyncio.to_thread(server.stop, "fast")
             await is_away.wait()
+            assert kernel.services.nudge("default", "r")  # as each commit of another process does
+            await asyncio.sleep(0)
             await asyncio.to_thread(server.start)
             bank.opened.set()
             while (shown := await kernel.for_tenant().show("r"))["status"] == "running":
