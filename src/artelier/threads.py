@@ -60,6 +60,10 @@ class _Lane:
     waiting: deque[_Work] = field(default_factory=deque[_Work])
 
 
+SMALL_SIZE = 256 * 1024
+"""Bytes that are read in some 10 ms; 30 MB of slow numbers take three seconds."""
+
+
 class OwnerThreads(ThreadPoolExecutor):
     """Does the work of each owner in its order, and that first of whose group, then of whom, least runs.
 
@@ -74,10 +78,12 @@ class OwnerThreads(ThreadPoolExecutor):
         owner_max: int | None = None,
         group_max: int | None = None,
         kept: int = 0,
+        kept_for_small: int = 0,
         initializer: Callable[[], None] | None = None,
     ) -> None:
         """`owner_max`: how many threads one owner has at once; `group_max`: how many all of one group;
-        `kept`: how many are not for users; `initializer` is called first in each thread."""
+        `kept`: how many are not for users; `kept_for_small`: how many do nothing larger than `SMALL_SIZE`;
+        `initializer` is called first in each thread."""
         super().__init__(threads, thread_name_prefix=name, initializer=initializer)
         self._turns = threading.Lock()
         self._numbers = itertools.count()
@@ -90,6 +96,8 @@ class OwnerThreads(ThreadPoolExecutor):
         self._groups_running = Counter[str]()
         self._users_max = max(1, threads - kept)
         self._users_running = 0
+        self._large_max = max(1, threads - kept_for_small)
+        self._large_running = 0
 
     def submit(self, fn: Callable[P, ReturnT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ReturnT]:
         """Let a call of the `content_owner` wait for its turn. Errors: as `put`."""
@@ -132,10 +140,10 @@ class OwnerThreads(ThreadPoolExecutor):
             try:
                 value = work.call()
             except BaseException as error:
-                self._end(lane)
+                self._end(lane, work)
                 work.done.set_exception(error)
             else:
-                self._end(lane)
+                self._end(lane, work)
                 work.done.set_result(value)
                 del value
             del turn, lane, work  # the next may be long in coming
@@ -147,28 +155,31 @@ class OwnerThreads(ThreadPoolExecutor):
                 if work.done.set_running_or_notify_cancel():
                     lane.end += work.size
                     self._reached = max(self._reached, lane.end)
-                    self._count(lane, 1)
+                    self._count(lane, work, 1)
                     return lane, work
-                self._count(lane, 0)
+                self._count(lane, work, 0)
             return None
 
     def _may_run(self, lane: _Lane) -> bool:
         is_free = not lane.owner or (
             self._users_running < self._users_max and self._groups_running[lane.group] < self._group_max
         )
-        return bool(lane.waiting) and lane.running < self._owner_max and is_free
+        if not lane.waiting or lane.running >= self._owner_max or not is_free:
+            return False
+        return lane.waiting[0].size <= SMALL_SIZE or self._large_running < self._large_max
 
     def _place(self, lane: _Lane) -> tuple[int, int, int, int]:
         """Order lanes: first that of which least runs, then that of which least was done."""
         following = lane.waiting[0]
         return self._groups_running[lane.group], lane.running, lane.end + following.size, following.number
 
-    def _end(self, lane: _Lane) -> None:
+    def _end(self, lane: _Lane, work: _Work) -> None:
         with self._turns:
-            self._count(lane, -1)
+            self._count(lane, work, -1)
 
-    def _count(self, lane: _Lane, more: int) -> None:
+    def _count(self, lane: _Lane, work: _Work, more: int) -> None:
         lane.running += more
+        self._large_running += more if work.size > SMALL_SIZE else 0
         self._users_running += more if lane.owner else 0
         self._groups_running[lane.group] += more
         if not self._groups_running[lane.group]:
@@ -237,7 +248,8 @@ class PlaceTurns:
 BESIDE_BYTES = 64 * 1024
 """Larger content is read beside the event loop (guess: half a millisecond for usual content)."""
 THREADS, OF_GROUP = 3, 2
-"""Of which a user has one, and the users of one tenant two (guess: as many send much at the same moment)."""
+"""Of which a user has one, and the users of one tenant two (guess: as many send much at the same moment). One
+does small work alone: three tenants with large bodies made a fourth wait for three seconds."""
 
 LOOK_S = 50e-6
 BUSY_S = 250e-6
@@ -260,7 +272,14 @@ class _Sized(Executor):
 
 @cache
 def _threads() -> OwnerThreads:
-    return OwnerThreads(THREADS, name="artelier-content", owner_max=1, group_max=OF_GROUP, initializer=_begin)
+    return OwnerThreads(
+        THREADS,
+        name="artelier-content",
+        owner_max=1,
+        group_max=OF_GROUP,
+        kept_for_small=1,
+        initializer=_begin,
+    )
 
 
 class _Here(threading.local):

@@ -92,7 +92,18 @@ def _many_lines() -> bytes:
     return line * (31 * MIB // len(line))
 
 
+def _chat(texts: int, chars: int) -> bytes:
+    """A chat of so many messages like card numbers, none of them equal."""
+    digits = "4111 1111 1111 1112 " * (chars // 20)
+    lines = [b'{"user_name":"Ann","character_name":"Mira"}']
+    return b"\n".join(
+        lines + [b'{"name":"Mira","mes":"%d %s"}' % (number, digits.encode()) for number in range(texts)]
+    )
+
+
 INPUTS = (
+    _file("chat-of-250-texts-31-kb", lambda: _chat(250, 31_000), file="a.jsonl"),
+    _file("chat-of-8000-texts-900", lambda: _chat(8_000, 900), file="a.jsonl"),
     _file("keys-16-mb", lambda: _lorebook("," * (15 * MIB))),
     _file("keys-16-mb-6-at-once", lambda: _lorebook("," * (15 * MIB)), count=6),
     _file("name-of-words", lambda: json.dumps({"name": "ab " * (5 * MIB), "entries": {}}).encode()),
