@@ -22,7 +22,7 @@ from artelier.server.graph import keeper, records
 from artelier.server.graph.keeper import RowChanges, TenantGraph, fold_event
 from artelier.server.graph.records import Graph, SeenEvent, encode_graph, pack_graph, unpack_piece
 from artelier_lab.bench.server.goals import goal_model, work_on_goals
-from tests.server.house import assert_fault, house
+from tests.server.house import PATIENCE_S, assert_fault, house
 
 
 def held(body: bytes) -> dict[str, Any]:
@@ -280,6 +280,41 @@ def test_the_graph_follows_the_log_and_forgets_what_is_erased(tmp_path: Path) ->
             assert await goals(at=between) == ["Ask Ben."]
             await home.desk.erase(subject="ana")
             assert await goals() == ["Ask Ben.", "[erased]"]
+
+    asyncio.run(play())
+
+
+def test_a_page_gets_what_changes_and_begins_anew_after_an_erasure(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with house(tmp_path, environ={"ARTELIER_VAULT_KEY": "a vault key for tests"}) as home:
+            async with home.desk.run("of-ana", goal="Ask Ana.", subject="ana") as run:
+                run.finish("yes")
+            before = (await home.client.get("/api/v1/graph")).json()
+            frames = await home.app.state.hub.stream_rows("default", after=before["position"])
+
+            async def change() -> dict[str, Any]:
+                while b"data: " not in (frame := await asyncio.wait_for(anext(frames), PATIENCE_S)):
+                    pass
+                return json.loads(frame.partition(b"data: ")[2])
+
+            first = await change()
+            assert (first["items"], first["graph"]["runs"]) == ([], [])
+            assert first["graph"]["position"] == before["position"]
+            async with home.desk.run("of-ben", goal="Ask Ben.") as run:
+                run.finish("yes")
+            changed: list[dict[str, Any]] = []
+            while not changed or changed[-1]["status"] != "completed":
+                changed += (await change())["graph"]["runs"]
+            assert {one["id"] for one in changed} == {"of-ben"}
+
+            await home.desk.erase(subject="ana")
+            told = await change()
+            while "anew" not in told:
+                told = await change()
+            assert [frame async for frame in frames] == []
+            late = await home.app.state.hub.stream_rows("default", after=before["position"])
+            assert [await anext(late), await anext(late)][1] == keeper.ANEW
+            await late.aclose()
 
     asyncio.run(play())
 
