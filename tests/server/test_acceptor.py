@@ -133,6 +133,57 @@ def test_strangers_make_room_for_those_who_are_known() -> None:
     asyncio.run(scenario())
 
 
+def test_an_address_where_somebody_was_known_keeps_a_few_whatever_strangers_open() -> None:
+    """14,000 addresses with one connection each: whoever came anew with two was the one that had most."""
+
+    async def scenario() -> None:
+        with bind("127.0.0.1", 0) as bound:
+            port = bound.getsockname()[1]
+            async with accepting(bound, most=30) as (opened, connections):
+                callers = [call(port, "127.0.0.2")]
+                await until(lambda: len(opened) == 1)
+                assert connections.remove(opened[0])
+                opened[0].group = "tenant a"
+                connections.add(opened[0])
+                callers += [call(port, "127.0.0.2") for _ in range(3)]
+                await until(lambda: len(opened) == 4)
+                callers += [call(port, f"127.0.1.{number}") for number in range(1, 100)]
+                await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
+                assert [line.is_open for line in opened[:4]] == [True] * 4
+                assert connections.is_familiar("127.0.0.2") and not connections.is_familiar("127.0.1.1")
+
+                callers += [call(port, "127.0.0.2") for _ in range(40)]
+                await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
+                callers.append(call(port, "127.0.0.9"))
+                await until(lambda: opened[-1].place == "127.0.0.9")
+                assert opened[-1].is_open and not opened[1].is_open
+                for one in callers:
+                    one.close()
+
+    asyncio.run(scenario())
+
+
+def test_whoever_is_not_known_yet_finds_a_place_whatever_one_tenant_has_open() -> None:
+    async def scenario() -> None:
+        with bind("127.0.0.1", 0) as bound:
+            port = bound.getsockname()[1]
+            async with accepting(bound, most=20) as (opened, connections):
+                callers = [call(port, "127.0.0.2") for _ in range(20)]
+                await until(lambda: len(opened) == 20)
+                for line in list(opened):
+                    assert connections.remove(line)
+                    line.group = "tenant a"
+                    connections.add(line)
+                for address in ("127.0.0.9", "127.0.0.2"):
+                    callers.extend([call(port, address) for _ in range(3)])
+                    await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
+                assert all(line.is_open for line in opened[20:])
+                for one in callers:
+                    one.close()
+
+    asyncio.run(scenario())
+
+
 def test_spent_descriptors_are_said_once_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

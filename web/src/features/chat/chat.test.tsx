@@ -8,6 +8,7 @@ import { currentRoute, navigate } from "@/shell/route";
 import { eventLog } from "@/state/log";
 import { resetUi, select, useUi } from "@/state/ui";
 import { History } from "../../../tests/events";
+import { come } from "../../../tests/fold";
 import { expectAccessible } from "../../../tests/axe";
 import type { Chat, Deletion } from "./api";
 import { ChatView } from "./ChatView";
@@ -205,7 +206,7 @@ test("the reply of a selected run opens on a branch; a run that is no turn of a 
   for (const run of ["tavern/r000003", "tavern/r000003/again-0001"])
     history.add(`run:${run}`, "run.started", { loop: "chat", agent: "", model: "m" });
   eventLog.clear();
-  eventLog.append(history.events);
+  come(history.events);
   select("run", "tavern/r000003/again-0001");
   const command = commandOf("chat.open_reply");
   expect(command?.enabled(commandState())).toMatchObject({ ok: false });
