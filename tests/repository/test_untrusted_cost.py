@@ -248,7 +248,6 @@ ALLOWED: dict[str, str] = {
     """,
     "our own source or files of the package": """
         world/mind_artifacts/prompt.py:shipped_workflow json.loads
-        operations/profile/reference_page.py:_docstrings_of ast.parse
         server/wire/base.py:_docstrings ast.parse
         server/wire/base.py:_docstrings re.search
     """,
