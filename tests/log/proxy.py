@@ -13,8 +13,7 @@ from pathlib import Path
 
 from artelier.errors import StoreUnavailable
 from artelier.log.places import open_store, verify_place
-from artelier.testing.conformance.stage import batch, stream
-from artelier.testing.conformance.view import TALLY, total
+from artelier.testing.conformance.stage import TALLY, batch, stream, total
 
 SYNC = b"S\x00\x00\x00\x04"
 """The protocol's message that ends what is sent in one piece."""

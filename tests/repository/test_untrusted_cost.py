@@ -200,7 +200,7 @@ ALLOWED: dict[str, str] = {
         tools/http_rules.py:_credentials base64.b64decode
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
-        world/actions/reply.py:<module> json.JSONDecoder
+        world/actions/action.py:<module> json.JSONDecoder
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
         missions/task/actions.py:check_content msgspec.json.decode

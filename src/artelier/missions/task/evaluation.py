@@ -31,7 +31,7 @@ from artelier.kernel.prompt.manifest import encode_json, fence
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
-from artelier.loops.tool_media import media_sections
+from artelier.loops.cycle import media_sections
 from artelier.missions import events as ev
 from artelier.missions.definition import template
 from artelier.missions.queries import TaskStanding, judged_outputs, runs_of_task, standing_of
