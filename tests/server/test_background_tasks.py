@@ -36,6 +36,28 @@ def test_a_tenant_takes_its_share_of_the_places_and_no_more(monkeypatch: pytest.
     asyncio.run(scenario())
 
 
+def test_tenants_that_take_all_they_may_leave_a_place_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_tasks, "OF_TENANT_MAX", 8)
+    monkeypatch.setattr(background_tasks, "AT_ONCE_MAX", 32)
+
+    async def scenario() -> None:
+        errands, gate = Errands(), asyncio.Event()
+        held: list[int] = []
+        for tenant in "abcdef":
+            taken = 0
+            with pytest.raises(TooManyAtOnce):
+                while True:
+                    errands.start(("world", tenant, str(taken)), gate.wait())
+                    taken += 1
+            held.append(taken)
+        assert held == [8, 8, 8, 4, 2, 1]
+        errands.start(("world", "late", "0"), gate.wait())
+        await asyncio.sleep(0)
+        await errands.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_turn_that_finds_no_place_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_tasks, "OF_TENANT_MAX", 0)
 

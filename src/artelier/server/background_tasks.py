@@ -30,7 +30,8 @@ from artelier.kernel import AgentResult, run_row
 logger = logging.getLogger("artelier.server")
 
 OF_TENANT_MAX = 64
-"""Errands of one tenant (guess: far more than two cores serve)."""
+"""Errands of one tenant (guess: far more than two cores serve), and never more than are free: a handful of
+tenants that take what they may leave places to the next."""
 AT_ONCE_MAX = 512
 """Errands of one server: a world that runs is one for hours, and costs next to nothing between its turns."""
 ENDED_MAX = 256
@@ -90,14 +91,15 @@ class Errands:
 
     def check_room(self, tenant: str) -> None:
         """Refuse more work of a tenant that has its share. Errors: `TooManyAtOnce`, `QueueFull`."""
-        if self._of_tenant[tenant] >= OF_TENANT_MAX:
+        free = AT_ONCE_MAX - self._of_tenant.total()
+        if not free:
+            raise QueueFull("the server has its hands full", hint="Try again in a moment.")
+        if self._of_tenant[tenant] >= min(OF_TENANT_MAX, free):
             raise TooManyAtOnce(
                 "the server works on enough for this tenant",
-                expected=f"at most {OF_TENANT_MAX} at once",
+                expected=f"at most {min(OF_TENANT_MAX, free)} at once",
                 hint="Try again when some of it is done; a world that runs can be paused.",
             )
-        if self._of_tenant.total() >= AT_ONCE_MAX:
-            raise QueueFull("the server has its hands full", hint="Try again in a moment.")
 
     def _remove(self, key: Key, errand: Errand) -> None:
         self._of_tenant -= Counter([key[1]])
