@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from artelier import Kernel, Session
-from artelier.operations.lore.character_cards import cast_character, keep_lorebook
+from artelier.operations.lore.character_import import cast_character, keep_lorebook
 
 CARD = {
     "spec": "chara_card_v2",
