@@ -352,7 +352,8 @@ def _head(settings: StoredChatSettings, first: _Kept, *, opened_us: int) -> byte
     metadata = as_dict(given.get("chat_metadata"))
     before = _head_settings(metadata, [])
     for name, value in own.items():
-        if value != before.get(name, type(value)()):
+        # A chat that an earlier version took in has these in the head of its file alone.
+        if value is not None and value != before.get(name, type(value)()):
             fields = _NOTE_FIELDS if name == "note" else (name,)
             metadata = {field: kept for field, kept in metadata.items() if field not in fields}
             if value:
