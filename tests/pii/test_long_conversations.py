@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artelier import AutonomousAgent, Kernel
+from artelier import AutonomousAgent, Kernel, Session, Tenant
 from artelier.kernel import Policy, Run
 from artelier.log import decode_stored
 from artelier.log.database_store import DatabaseStore
 from artelier.pii import scrubber
 from artelier.pii.hidden_values import places
 from artelier.pii.search_processes import INLINE_CHARS_MAX
+from artelier.pii.vault import VaultCipher
 from artelier.testing import ScriptedModel
 from tests.server.test_personal import KEY
 
@@ -123,6 +125,39 @@ def test_an_agent_is_told_at_length(tmp_path: Path, on_loop: list[int]) -> None:
     assert on_loop == []
 
 
+def test_others_have_turns_while_much_that_is_small_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chat comes in with many texts that are each searched where they are."""
+    texts = [f"{number} {'4111 1111 1111 1112 ' * 300}" for number in range(50)]
+    turns, searched = 0, Counter[int]()
+
+    def spy(detectors: Any, text: str, **more: Any) -> Any:
+        searched[turns] += len(text) > len(texts[0]) // 2
+        return places(detectors, text, **more)
+
+    monkeypatch.setattr(scrubber, "places", spy)
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        models = {"m": ScriptedModel(lambda request: "done")}
+        with Kernel.open(tmp_path / "s.db", models=models, policy=Policy(pii=True), environ=KEY) as kernel:
+            session = await Session.open(kernel.for_tenant(), "c", model="m")
+            others = asyncio.create_task(count())
+            await session.import_turns([{"user": text, "variants": []} for text in texts])
+            others.cancel()
+
+    asyncio.run(scenario())
+
+    assert searched.total() >= len(texts)
+    assert max(searched.values()) <= 2
+
+
 MANY = 3_000
 ADDRESSES = " ".join(f"anna{number}@example.org" for number in range(MANY))
 
@@ -160,6 +195,46 @@ def test_the_store_is_not_asked_for_each_of_many_values(tmp_path: Path, looks: l
     asyncio.run(scenario())
 
     assert max(counts) < MANY // 10
+
+
+def test_whoever_may_see_many_values_holds_nobody_up(
+    tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document of 40,000 people held a server's loop for a second."""
+    passes, opened = 0, Counter[int]()
+    unseal = VaultCipher.unseal
+
+    def spy(cipher: VaultCipher, *given: Any) -> Any:
+        opened[passes] += 1
+        return unseal(cipher, *given)
+
+    monkeypatch.setattr(VaultCipher, "unseal", spy)
+
+    async def count() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        with Kernel.open(tmp_path / "s.db", policy=Policy(pii=True), environ=KEY) as kernel:
+            desk = kernel.for_tenant(Tenant("acme", grants={"*"}))
+            artifacts = desk.as_principal("user:kim").artifacts
+            await artifacts.write("people", content=ADDRESSES, kind="document")
+            stored = (await artifacts.read("people")).content
+            assert "@" not in stored
+            counting = asyncio.create_task(count())
+            await asyncio.sleep(0)
+            looks.clear()
+            opened.clear()
+            assert await desk.restored({"text": stored}) == {"text": ADDRESSES}
+            counting.cancel()
+
+    asyncio.run(scenario())
+
+    assert len(looks) <= MANY // scrubber.SLICE
+    assert opened.total() == MANY
+    assert max(opened.values()) <= scrubber.SLICE
 
 
 def test_a_text_that_names_many_people_is_noted_a_thousand_at_a_time(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Secret(NamedTuple):
     sealed: bytes
 
 
-LARGE_BYTES = 32 * 1024
+LARGE_BYTES = 8 * 1024
 """Content above this size is searched for personal data before it is named."""
 
 HASHED_ASIDE_BYTES = 1024 * 1024
@@ -68,7 +68,7 @@ class Scrub(Protocol):
         ...
 
     async def prepare(self, content: bytes, /) -> None:
-        """Do the work of the call ahead, off the event loop."""
+        """Do the work of the call ahead, off the event loop; let others have turns where many are small."""
         ...
 
     def under(self, rules: int, /) -> Scrub:
@@ -162,11 +162,11 @@ def blob_name(ref: str) -> bytes:
 
 
 async def prepared_blob(tenant: str, key: DataKey, content: bytes) -> tuple[BlobRef, Blob]:
-    """Name some content, as `make_blob` does, without holding up the event loop, however large it is.
+    """Name some content, as `make_blob` does, without holding up the event loop, however large or many.
 
     Errors: those of `make_blob` and of the search for personal data; then it must not be stored.
     """
-    if key.scrub is not None and len(content) > LARGE_BYTES:
+    if key.scrub is not None:
         await key.scrub.prepare(content)
     if len(content) > HASHED_ASIDE_BYTES:
         return await asyncio.to_thread(make_blob, tenant, key, content)

@@ -51,6 +51,9 @@ const CHAT: Chat = {
     group: [],
     speaks: "list",
     system: "",
+    scenario: "",
+    variables: {},
+    prompts: [],
     note: {},
     quick_replies: [],
     preset: "",
@@ -326,6 +329,29 @@ test("quick replies are kept, put in another order and forgotten under Set-up", 
     { quick_replies: [kept[1]] },
     { quick_replies: [...kept, { label: "Wait", text: "I wait." }] },
   ]);
+});
+
+test("the order of a preset is shown under Set-up and taken back, and the chat has a scenario", async () => {
+  const changed: unknown[] = [];
+  const before = globalThis.fetch;
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    if (init.method === "PATCH") changed.push(JSON.parse(String(init.body)));
+    return before(url, init);
+  });
+  const part = { id: "", text: "", role: "system", depth: null, triggers: [], is_fixed: false } as const;
+  const prompts = [
+    { ...part, place: "history" },
+    { ...part, place: "text", text: "Be brief." },
+  ] as const;
+  chat = { ...CHAT, settings: { ...CHAT.settings, prompts: [...prompts] } };
+  await show();
+  await userEvent.click(screen.getByRole("tab", { name: "Set-up" }));
+  const files = screen.getByRole("region", { name: "Files" });
+  expect(files.textContent).toContain("history · Be brief.");
+  await userEvent.click(within(files).getByRole("button", { name: "Take the usual order" }));
+  await userEvent.type(screen.getByLabelText("Scenario of this chat"), "A ferry.");
+  await userEvent.click(screen.getByRole("button", { name: "Store" }));
+  expect(changed).toEqual([{ prompts: null }, { scenario: "A ferry." }]);
 });
 
 test("other words for a turn are said on a new branch, and it is said before", async () => {
