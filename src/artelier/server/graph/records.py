@@ -1,8 +1,8 @@
 """The state that Mission Control shows, as rows; the events that make it, and readers of their fields.
 
 A page shows these rows and folds nothing: it begins with all of them (`GET /api/v1/graph`), then gets those
-that change (`GET /api/v1/graph/stream`). Rows change in place, each in a `Table`, which notes what a fold looks
-at. `pack_graph` keeps them as they are. Reading a field of an event never fails.
+that change (`GET /api/v1/graph/stream`). Rows change in place, each in a `Table`, which notes what a fold
+looks at. `pack_graph` keeps them as they are. Reading a field of an event never fails.
 """
 
 from __future__ import annotations
