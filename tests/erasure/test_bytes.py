@@ -17,7 +17,7 @@ from artelier.log import Batch, DataKey, Erasing, SqliteStore, make_blob
 from artelier.log.blobs import Secret
 from artelier.log.sqlite import store as sqlite_store
 from artelier.testing.conformance.erasure import keep_content, key_id_of, record
-from artelier.testing.conformance.view import TALLY
+from artelier.testing.conformance.stage import TALLY
 from tests.log.older_schemas import take_back
 
 CANARY = re.compile(rb"[cvs]\d{6}")

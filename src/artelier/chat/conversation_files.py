@@ -33,16 +33,19 @@ class TakenChat:
     turns: tuple[ForeignTurn, ...]
     group: tuple[str, ...] = ()
     """Names of the characters, if there are several."""
-    head: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What the line above the messages sets of `note`, `scenario` and `variables`."""
+    note: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The author's note, as `Session.open` takes it; empty for none."""
+    scenario: str = ""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
     warnings: tuple[str, ...]
     """The changes and omissions, in words."""
 
     @property
     def settings(self) -> dict[str, Any]:
         """What it sets in a chat that has nothing of it, as `Session.open` takes it."""
-        group = {"group": list(self.group)} if self.group else {}
-        return {"user": self.user, "char": self.char, **group, **self.head}
+        head = {"note": self.note, "scenario": self.scenario, "variables": self.variables}
+        more: dict[str, Any] = {"group": list(self.group), **head}
+        return {"user": self.user, "char": self.char, **{name: one for name, one in more.items() if one}}
 
 
 def parse_chat(source: Source) -> TakenChat:
@@ -63,8 +66,8 @@ def parse_chat(source: Source) -> TakenChat:
         char=chat.char,
         group=_speakers(chat),
         turns=tuple(turns),
-        head=head,
         warnings=tuple(dict.fromkeys(warnings)),
+        **head,
     )
 
 
