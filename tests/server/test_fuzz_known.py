@@ -25,7 +25,7 @@ from tests.server.routes.served import at, good, serving
 
 SCHEMA: Any = schemathesis.openapi.from_dict(openapi())
 OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
-LEFT_OUT = ("auth_logout", "auth_login", "events_stream", "agui_follow")
+LEFT_OUT = ("auth_logout", "auth_login", "events_stream", "graph_stream_rows", "agui_follow")
 """They end the session, or have no end."""
 
 EXAMPLES = 5

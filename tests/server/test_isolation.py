@@ -23,7 +23,7 @@ from tests.server.routes.served import Served, at, good, play, refused, serving
 
 CANARY = "CANARY-4711"
 
-LEFT_OUT = ("auth_logout", "auth_login", "auth_choose", "events_stream", "agui_follow")
+LEFT_OUT = ("auth_logout", "auth_login", "auth_choose", "events_stream", "graph_stream_rows", "agui_follow")
 """They are about the own session, or have no end."""
 
 DOCUMENT: dict[str, Any] = openapi()

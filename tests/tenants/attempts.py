@@ -54,7 +54,7 @@ PIECES = {"entry": "1", "label": "persona", "change": "1", "tag": "mood"}
 QUERY = {"step": STEP, "a": STEP, "b": STEP, "q": "CANARY", "with": "asks", "x": "1", "y": "1"}
 
 OWN_SESSION = ("auth_logout", "auth_login", "auth_choose")
-ENDLESS = ("events_stream", "agui_follow")
+ENDLESS = ("events_stream", "graph_stream_rows", "agui_follow")
 """With a run they end, without one they never do."""
 
 NAMING = frozenset(
