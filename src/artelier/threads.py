@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -24,6 +24,7 @@ from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 ReturnT = TypeVar("ReturnT")
+ItemT = TypeVar("ItemT")
 P = ParamSpec("P")
 
 content_owner: ContextVar[str] = ContextVar("content_owner", default="")
@@ -319,6 +320,14 @@ async def run_in_content_thread(size_bytes: int, work: Callable[..., ReturnT], *
     """
     call = partial(contextvars.copy_context().run, work, *args)
     return await asyncio.get_running_loop().run_in_executor(_Sized(size_bytes), call)
+
+
+async def in_turns(items: Iterable[ItemT], *, at_once: int) -> AsyncGenerator[ItemT]:
+    """Yield items; after each `at_once` of them others have their turn at the event loop."""
+    for count, item in enumerate(items, 1):
+        yield item
+        if not count % at_once:
+            await asyncio.sleep(0)
 
 
 async def read_beside_loop(size_bytes: int, work: Callable[..., ReturnT], *args: Any) -> ReturnT:

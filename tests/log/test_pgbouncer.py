@@ -36,6 +36,7 @@ from artelier_lab.pgbouncer import POOL_SIZE, PgBouncer, find_pgbouncer
 from artelier_lab.postgres_proxy import PostgresProxy, count_waits
 from artelier_lab.postgres_server import PostgresServer, shared_server
 from tests.log.proxy import check_commits_in_doubt
+from tests.processes import run_warm
 
 SALES = Path(__file__).parents[2] / "examples/data/sales"
 
@@ -310,7 +311,7 @@ def test_a_copy_through_a_pooler_has_the_same_head(address: str, tmp_path: Path)
 
 def test_a_mission_is_followed_exported_and_verified(address: str, tmp_path: Path) -> None:
     def artelier(*words: str) -> str:
-        done = subprocess.run(
+        done = run_warm(
             [sys.executable, "-m", "artelier", *words],
             cwd=tmp_path,
             env={**os.environ, "ARTELIER_DB": address},

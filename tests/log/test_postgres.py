@@ -34,7 +34,7 @@ from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_proxy import PostgresProxy, count_waits
 from artelier_lab.postgres_server import PostgresServer, shared_server
 from tests.log.proxy import check_commits_in_doubt
-from tests.processes import killed_at_last
+from tests.processes import WarmPython, killed_at_last
 
 if TYPE_CHECKING:
     from artelier.log.postgres.store import ServerFacts
@@ -323,7 +323,7 @@ def test_the_server_that_tells_of_commits_must_be_known_too() -> None:
 
 
 def _artelier(address: str, *words: str, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "-m", "artelier", *words],
         cwd=cwd,
         env={**os.environ, "ARTELIER_DB": address},

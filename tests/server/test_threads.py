@@ -14,8 +14,8 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, Tenant, tool
 from artelier.agents import Worker
-from artelier.testing import ScriptedModel, tool_call
 from artelier.server.http_server import make_executor
+from artelier.testing import ScriptedModel, tool_call
 from artelier.threads import (
     REST_S,
     SMALL_SIZE,

@@ -49,6 +49,7 @@ from artelier.kernel.run_limits import (
     completed_cycles,
     limits_of,
 )
+from artelier.kernel.steps.failures import steps_before
 from artelier.kernel.steps.step_keys import SingleStep, beside
 from artelier.log import (
     Batch,
@@ -253,15 +254,21 @@ async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
         return ()
     for ended in await stream_events(services.store, run, ev.RunFailed.KIND, newest=1):
         named = ended.read(ev.RunFailed).steps
-        if known := tuple(key for key, _ in failed if key in named):
-            return known
+        if any(key in named for key, _ in failed):
+            return _with_models_before(named, failed)
     later = [(step.key, step.requested) for step in await run_steps(services.store, run, after=failed[0][1])]
     fatal = [
         key
         for key, seq in failed
         if not any(asked > seq and not beside(key, other) for other, asked in later)
     ]
-    return tuple(fatal or ([] if ended_by_count else [failed[-1][0]]))
+    return _with_models_before(fatal or ([] if ended_by_count else [failed[-1][0]]), failed)
+
+
+def _with_models_before(fatal: Sequence[str], failed: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """Return those failed steps, and the models of a list that had failed before them."""
+    wanted = {*fatal, *(before for key in fatal for before in steps_before(key))}
+    return tuple(key for key, _ in failed if key in wanted)
 
 
 # The asker's side

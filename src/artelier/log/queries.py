@@ -417,9 +417,10 @@ def stored_placeholders(look: Look, tenant: str, placeholders: Sequence[str]) ->
 
 
 def sealed_values(look: Look, tenant: str, placeholders: Sequence[str]) -> dict[str, bytes | None]:
-    """Return the sealed values of those of these placeholders that are stored; None for one that was erased."""
+    """Return the sealed values of those placeholders that are stored; None for one that was erased."""
     rows = look(
-        f"SELECT placeholder, sealed FROM vault WHERE placeholder IN ({sql_marks(placeholders)}) AND tenant = ?",
+        "SELECT placeholder, sealed FROM vault"
+        f" WHERE placeholder IN ({sql_marks(placeholders)}) AND tenant = ?",
         (*placeholders, tenant),
     )
     return dict(rows)

@@ -14,9 +14,12 @@ from artelier.log import BlobRef, Store
 from artelier.log.queries import fetch_column
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
+from artelier.threads import in_turns
 
 SAID_MAX = 2_000
 """Nodes whose words no run has recorded, that a run takes up at once: of longer ones the newest."""
+READ_AT_ONCE, SHOWN_AT_ONCE = 500, 10
+"""Rows that become nodes, and nodes whose texts are read, before others have their turn: some 3 ms each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +144,12 @@ async def variant_row(store: Store, node: Node, variant: int) -> Node:
 async def newest_below(store: Store, chat: int, node: int) -> int:
     """Return where the conversation went on last after a node, with a reply; the node itself if nowhere.
 
-    Cost: O(nodes below it).
+    Cost: O(nodes below it), beside the event loop.
     """
-    rows = await store.query(
-        "WITH RECURSIVE down(node, parts) AS (SELECT node, '' FROM chat_nodes"
-        " WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parts FROM down"
-        " JOIN chat_nodes n ON n.chat = ? AND n.parent = down.node)"
-        " SELECT max(node) FROM down WHERE node = ? OR parts <> '[]'",
-        (chat, node, chat, node),
+    rows = await store.survey(
+        f"{_BELOW.format(column='node')}SELECT max(n.node) FROM below JOIN chat_nodes n"
+        " ON n.chat = ? AND n.node = below.node WHERE below.is_first = 1 OR n.parts <> '[]'",
+        (chat, node, chat, chat),
     )
     return rows[0][0] or node
 
@@ -176,17 +177,24 @@ _BELOW = (
 )
 
 
-async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doomed:
-    """Return the nodes of a turn, or one node. `column`: `turn` or `node`. Cost: O(nodes below)."""
-    rows = await store.query(
+async def _nodes_from(store: Store, chat: int, column: str, number: int) -> tuple[list[Node], list[Node]]:
+    """Return the nodes of a turn, or one node, and those below, in order."""
+    rows = await store.survey(
         f"{_BELOW.format(column=column)}{_NODES}, below.is_first FROM below JOIN chat_nodes n"
         " ON n.chat = ? AND n.node = below.node ORDER BY n.node",
         (chat, number, chat, chat),
     )
-    nodes = [(node_of(row[:-1]), row[-1]) for row in rows]
-    below = [node for node, is_first in nodes if not is_first]
+    first, below = list[Node](), list[Node]()
+    async for *columns, is_first in in_turns(rows, at_once=READ_AT_ONCE):
+        (first if is_first else below).append(node_of(tuple(columns)))
+    return first, below
+
+
+async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doomed:
+    """Return the nodes of a turn, or one node. `column`: `turn` or `node`. Cost: O(nodes below)."""
+    first, below = await _nodes_from(store, chat, column, number)
     return Doomed(
-        nodes=tuple(node for node, is_first in nodes if is_first),
+        nodes=tuple(first),
         is_turns=column == "turn",
         below=frozenset(node.node for node in below),
         runs_below=tuple(sorted({node.run for node in below if node.run})),
@@ -195,7 +203,7 @@ async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doo
 
 async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
     """Return the nodes of the turns that a branch shows and no other. Cost: O(turns of the branches)."""
-    rows = await store.query(
+    rows = await store.survey(
         "WITH RECURSIVE up(node, parent, turn, own) AS (SELECT n.node, n.parent, n.turn,"
         " iif(b.name = ?, 1, 0) FROM chat_branches b JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
         " WHERE b.chat = ?"
@@ -206,9 +214,8 @@ async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
     )
     if not rows:
         return Doomed(nodes=(), is_turns=True)
-    found = await doomed_nodes(store, chat, "turn", rows[0][0])
-    below = [await node_row(store, chat, node) for node in sorted(found.below)]
-    return Doomed(nodes=(*found.nodes, *below), is_turns=True)
+    first, below = await _nodes_from(store, chat, "turn", rows[0][0])
+    return Doomed(nodes=(*first, *below), is_turns=True)
 
 
 async def runs_unshown(store: Store, chat: int) -> list[str]:
@@ -458,7 +465,7 @@ async def _said_since(
     )
     base: Node | None = None
     said: list[ChatMessage] = []
-    for *columns, asked, asked_hidden in rows:
+    async for *columns, asked, asked_hidden in in_turns(rows, at_once=SHOWN_AT_ONCE):
         found = node_of(tuple(columns))
         user = found.user_parts() or _parts_of(found, asked)
         user = () if found.deleted or asked_hidden & WORDS_HIDDEN else user

@@ -47,8 +47,8 @@ everybody else out with it."""
 WINDOW_S = 300
 KEYS_MAX = 10_000
 CHECKED_AT_ONCE = 1
-"""Passwords of addresses where somebody has signed in before, and of others. Each takes a processor for a tenth
-of a second, by intention: more at once would leave none."""
+"""Passwords of addresses where somebody has signed in before, and of others. Each takes a processor for a
+tenth of a second, by intention: more at once would leave none."""
 
 
 class Attempts:
