@@ -39,8 +39,7 @@ export default function CanvasScreen({ id }: ScreenProps) {
       </>
     );
   }
-  if (id !== null && isMissing && !isPast)
-    return <NoSuch what="goal" id={id} to="/" link="See all goals" />;
+  if (id !== null && isMissing && !isPast) return <NoSuch what="goal" id={id} to="/" link="See all goals" />;
   const mission = query["all"] === undefined ? shownMission(graph, id ?? chosen) : "";
   return (
     <div data-canvas className="flex h-full flex-col">

@@ -13,7 +13,8 @@ import { useGoal } from "./useGoal";
 /** One goal: its answer first, else why there is none and what helps; then how it came about. */
 export function GoalPage({ id }: { readonly id: string }) {
   const { data: goal, error, refetch } = useGoal(id);
-  if (error instanceof ApiError && error.status === 404) return <NoSuch what="goal" id={id} to="/" link="See all goals" />;
+  if (error instanceof ApiError && error.status === 404)
+    return <NoSuch what="goal" id={id} to="/" link="See all goals" />;
   if (goal === undefined) {
     return error === null ? (
       <Skeleton label="the goal" rows={6} />
