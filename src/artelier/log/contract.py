@@ -416,7 +416,7 @@ class Store(Protocol):
         ...
 
     async def measure(self, wanted: Erasing) -> Wiped:
-        """Return how much `erase` would take away."""
+        """Return how much `erase` would take away of what is committed now. No writer waits for it."""
         ...
 
     async def erase(self, wanted: Erasing, *, record: Batch) -> Wiped:

@@ -104,33 +104,66 @@ def part_key_of_content(db: Database, tenant: str, name: bytes) -> tuple[int, by
 Condition = tuple[str, tuple[object, ...]]
 
 
-def _in_reach(wanted: Erasing, column: str, some: Sequence[object], rest: str) -> Condition:
-    """Return the condition of the rows that an erasure reaches: all of a tenant, or some by a column."""
+def _keys(wanted: Erasing) -> Condition:
+    """Return the condition of the keys that an erasure reaches: all of a tenant, or some."""
+    some, parameters = "", (wanted.tenant,)
+    if not wanted.whole:
+        some = " AND key_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
+        parameters = (wanted.tenant, json.dumps(wanted.keys))
+    if wanted.upto_key is None:
+        return f"tenant = ?{some}", parameters
+    return f"tenant = ?{some} AND key_id <= ?", (*parameters, wanted.upto_key)
+
+
+def _whole(wanted: Erasing) -> Condition:
+    """Return the condition of the rows under keys of a tenant that a whole erasure reaches."""
+    if wanted.upto_key is None:
+        return "tenant = ?", (wanted.tenant,)
+    return "tenant = ? AND (key_id IS NULL OR key_id <= ?)", (wanted.tenant, wanted.upto_key)
+
+
+def _contents(wanted: Erasing) -> Condition:
     if wanted.whole:
-        bound = "" if wanted.upto_key is None else " AND (key_id IS NULL OR key_id <= ?)"
-        upto = () if wanted.upto_key is None else (wanted.upto_key,)
-        return f"tenant = ? AND {rest}{bound}", (wanted.tenant, *upto)
-    listed = f"{column} IN (SELECT {_LISTED[column]} FROM json_each(?))"
-    return f"tenant = ? AND {listed} AND {rest}", (wanted.tenant, json.dumps(list(some)))
-
-
-_LISTED = {"key_id": "CAST(value AS BIGINT)", "placeholder": "value"}
+        condition, parameters = _whole(wanted)
+    else:
+        keys, parameters = _keys(wanted)
+        condition = f"tenant = ? AND key_id IN (SELECT key_id FROM keys WHERE {keys})"
+        parameters = (wanted.tenant, *parameters)
+    return f"{condition} AND codec <> {ERASED}", parameters
 
 
 def _values(wanted: Erasing) -> Condition:
-    return _in_reach(wanted, "placeholder", wanted.placeholders, "sealed IS NOT NULL")
+    if wanted.whole:
+        condition, parameters = _whole(wanted)
+    else:
+        condition = "tenant = ? AND placeholder IN (SELECT value FROM json_each(?))"
+        parameters = (wanted.tenant, json.dumps(wanted.placeholders))
+    return f"{condition} AND sealed IS NOT NULL", parameters
 
 
-def reached_contents(db: Database, wanted: Erasing, keys: Sequence[int]) -> list[tuple[int, int]]:
-    """Return row and bytes of the contents that an erasure reaches. Cost: one scan of `blobs`."""
-    condition, parameters = _in_reach(wanted, "key_id", keys, f"codec <> {ERASED}")
-    return db.execute(f"SELECT rowid, size FROM blobs WHERE {condition}", parameters).fetchall()
+def count_keys(db: Database, wanted: Erasing) -> int:
+    """Return how many keys an erasure reaches."""
+    condition, parameters = _keys(wanted)
+    return db.only(f"SELECT count(*) FROM keys WHERE {condition}", parameters)[0]
 
 
-def empty_contents(db: Database, rows: Iterable[int]) -> None:
-    """Take away the bytes of the contents in these rows."""
-    sql = f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE rowid = ?"
-    db.executemany(sql, [(b"", row) for row in rows])
+def measure_contents(db: Database, wanted: Erasing) -> tuple[int, int]:
+    """Return how many contents an erasure reaches, and their bytes."""
+    condition, parameters = _contents(wanted)
+    blobs, size = db.only(f"SELECT count(*), sum(size) FROM blobs WHERE {condition}", parameters)
+    return blobs, int(size or 0)
+
+
+def empty_contents(db: Database, wanted: Erasing) -> None:
+    """Take away the bytes of the contents that an erasure reaches, while their keys are there."""
+    condition, parameters = _contents(wanted)
+    db.execute(f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE {condition}", (b"", *parameters))
+
+
+def drop_keys(db: Database, wanted: Erasing) -> None:
+    """Delete the keys that an erasure reaches; nobody reads what is under them any more."""
+    condition, parameters = _keys(wanted)
+    db.execute(f"DELETE FROM keys WHERE {condition}", parameters)
 
 
 def count_values(db: Database, wanted: Erasing) -> int:
@@ -260,20 +293,9 @@ def find_newest_wrapped(db: Database, *, secret_bytes: int) -> bytes | None:
     return None if row is None else row[0]
 
 
-def keys_of_tenant(db: Database, tenant: str) -> list[int]:
-    """Return the rows of a tenant's keys."""
-    rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (tenant,)).fetchall()
-    return [key for (key,) in rows]
-
-
 def tenants_of_keys(db: Database) -> list[Row]:
     """Return `(key_id, tenant)` of all keys, in their order."""
     return db.execute("SELECT key_id, tenant FROM keys ORDER BY key_id").fetchall()
-
-
-def drop_keys(db: Database, keys: Iterable[int]) -> None:
-    """Delete keys; nobody reads what is under them any more."""
-    db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
 
 
 def named_subjects(db: Database) -> list[Row]:
