@@ -109,6 +109,7 @@ class DatabaseStore(ABC):
         self._looked_at = -1
         self._keys_made = -1
         self._keys_gone = 0
+        """How often it was seen that keys are gone."""
         self._measuring: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Held, by tenant, while it is counted what an erasure would take away."""
         self.on_keys: list[Callable[[], None]] = []
@@ -181,7 +182,7 @@ class DatabaseStore(ABC):
             return
         self._keys_made = made
         if before < 0 or self._ask(contents.are_keys_gone, after=before, upto=made):
-            self._keys_gone = self._ask(contents.count_gone, made=made)
+            self._keys_gone += 1
             self._keys_changed()
 
     def _keys_changed(self) -> None:
@@ -378,7 +379,7 @@ class DatabaseStore(ABC):
         return None if secret is None else self.keyring.key(tenant, key_id, secret)
 
     async def gone_key(self, tenant: str) -> int:
-        return await self._writer.call(lambda db: contents.move_counter(db, tenant), tenant=tenant)
+        return await self._writer.call(contents.move_counter, tenant=tenant)
 
     async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         stored = self.keyring.seal_key(secret)

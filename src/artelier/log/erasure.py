@@ -72,8 +72,8 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
     contents.empty_contents(db, wanted)
     contents.drop_keys(db, wanted)
     contents.drop_values(db, wanted)
-    # A key is made and dropped: that is how other processes learn that what they remember may be gone.
-    move_counter(db, wanted.tenant)
+    # That is how other processes learn that what they remember may be gone.
+    move_counter(db)
     return done
 
 

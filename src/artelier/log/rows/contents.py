@@ -1,8 +1,9 @@
 """Rows of stored content, of the keys that it is under, and of the vault's values.
 
 Keys are a tenant's own, its subjects', parts below them, and imported ones; each secret is as it is stored,
-perhaps wrapped. Content is opened by a `Keyring` (`log/blobs.py`), never here. A function that writes is
-called in a transaction.
+perhaps wrapped. A key that was dropped leaves an empty row, of nobody and with a secret of no bytes: where a
+row is deleted, SQLite moves its neighbours (decision 0024). Content is opened by a `Keyring` (`log/blobs.py`),
+never here. A function that writes is called in a transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class StoredContent(NamedTuple):
 
 _CONTENT = (
     "SELECT b.name, b.key_id, k.secret, b.codec, b.content, b.size"
-    " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+    " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id AND length(k.secret) > 0"
 )
 
 _KEEP = (
@@ -74,7 +75,8 @@ def add_values(db: Database, rows: Iterable[Sequence[object]]) -> None:
 def key_of_content(db: Database, tenant: str, name: bytes) -> tuple[int | None, bytes | None] | None:
     """Return the key that a content is under, without its secret if that is gone; None without content."""
     return db.one(
-        "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+        "SELECT b.key_id, k.secret FROM blobs b"
+        " LEFT JOIN keys k ON k.key_id = b.key_id AND length(k.secret) > 0"
         " WHERE b.name = ? AND b.tenant = ?",
         (name, tenant),
     )
@@ -161,9 +163,10 @@ def empty_contents(db: Database, wanted: Erasing) -> None:
 
 
 def drop_keys(db: Database, wanted: Erasing) -> None:
-    """Delete the keys that an erasure reaches; nobody reads what is under them any more."""
+    """Empty the rows of the keys that an erasure reaches; nobody reads what is under them any more."""
     condition, parameters = _keys(wanted)
-    db.execute(f"DELETE FROM keys WHERE {condition}", parameters)
+    emptied = "tenant = '', subject = NULL, secret = ?, parent = NULL"
+    db.execute(f"UPDATE keys SET {emptied} WHERE {condition}", (b"", *parameters))
 
 
 def count_values(db: Database, wanted: Erasing) -> int:
@@ -267,7 +270,7 @@ def add_imported_key(db: Database, tenant: str, secret: bytes, *, is_part: bool)
 def find_secret(db: Database, key_id: int | None) -> bytes | None:
     """Return the secret of a key; None if it is gone."""
     row = db.one("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
-    return None if row is None else row[0]
+    return (row[0] if row is not None else None) or None
 
 
 def replace_secrets(db: Database, secrets: Iterable[tuple[bytes, int | None]]) -> None:
@@ -277,7 +280,7 @@ def replace_secrets(db: Database, secrets: Iterable[tuple[bytes, int | None]]) -
 
 def scan_secrets(db: Database) -> Iterator[Row]:
     """Yield `(key_id, secret)` of all keys."""
-    return db.scan("SELECT key_id, secret FROM keys")
+    return db.scan("SELECT key_id, secret FROM keys WHERE length(secret) > 0")
 
 
 def find_tenant_of_wrapped(db: Database, *, secret_bytes: int) -> str | None:
@@ -295,7 +298,8 @@ def find_newest_wrapped(db: Database, *, secret_bytes: int) -> bytes | None:
 
 def tenants_of_keys(db: Database) -> list[Row]:
     """Return `(key_id, tenant)` of all keys, in their order."""
-    return db.execute("SELECT key_id, tenant FROM keys ORDER BY key_id").fetchall()
+    sql = "SELECT key_id, tenant FROM keys WHERE length(secret) > 0 ORDER BY key_id"
+    return db.execute(sql).fetchall()
 
 
 def named_subjects(db: Database) -> list[Row]:
@@ -313,8 +317,8 @@ def rename_subjects(db: Database, names: Iterable[tuple[str, int]]) -> None:
     db.executemany("UPDATE keys SET subject = ? WHERE key_id = ?", names)
 
 
-# The counter of keys: every erasure makes a key and drops it, so that fewer are left than were made. That is
-# how another process learns of it.
+# The counter of keys: every erasure moves it and leaves no key of that number, so that fewer are there than
+# were made. That is how another process learns of it.
 
 
 def newest_key(db: Database) -> int:
@@ -325,17 +329,10 @@ def newest_key(db: Database) -> int:
 
 def are_keys_gone(db: Database, *, after: int, upto: int) -> bool:
     """Return True if some of the keys made in between were dropped. Cost: the keys made since."""
-    left = db.only("SELECT count(*) FROM keys WHERE key_id > ? AND key_id <= ?", (after, upto))[0]
-    return left != upto - after
+    sql = "SELECT count(*) FROM keys WHERE key_id > ? AND key_id <= ? AND length(secret) > 0"
+    return db.only(sql, (after, upto))[0] != upto - after
 
 
-def count_gone(db: Database, *, made: int) -> int:
-    """Return how many of the keys that were made are gone."""
-    return made - db.only("SELECT count(*) FROM keys")[0]
-
-
-def move_counter(db: Database, tenant: str) -> int:
-    """Make a key and drop it; its number, which no other ever gets."""
-    moved = add_key(db, tenant, None, b"")
-    db.execute("DELETE FROM keys WHERE key_id = ?", (moved,))
-    return moved
+def move_counter(db: Database) -> int:
+    """Add the row of a key that is gone; return its number, which no key ever gets."""
+    return add_key(db, "", None, b"")
