@@ -2,8 +2,8 @@
 
 Keys are a tenant's own, its subjects', parts below them, and imported ones; each secret is as it is stored,
 perhaps wrapped. A key that was dropped leaves an empty row, of nobody and with a secret of no bytes: where a
-row is deleted, SQLite moves its neighbours (decision 0024). Content is opened by a `Keyring` (`log/blobs.py`),
-never here. A function that writes is called in a transaction.
+row is deleted, SQLite moves its neighbours (decision 0024). Content is opened by a `Keyring`
+(`log/blobs.py`), never here. A function that writes is called in a transaction.
 """
 
 from __future__ import annotations

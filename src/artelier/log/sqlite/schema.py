@@ -129,16 +129,16 @@ def note_moved_contents(db: sqlite3.Connection) -> None:
 def leave_keys_in_their_places(db: sqlite3.Connection) -> None:
     """A key that is dropped leaves an empty row, so that none is moved; contents are found by their key.
 
-    Rows of keys are moved when one grows or is deleted. Nobody knows where those of an older file have been.
+    Rows of keys are moved when one grows or is deleted, as those of an older file were.
     """
     for statement in (
         "CREATE INDEX blobs_by_key ON blobs(key_id)",
         "ALTER TABLE moved_contents ADD COLUMN keys INTEGER NOT NULL DEFAULT 0",
         """CREATE TRIGGER keys_grow AFTER UPDATE ON keys WHEN length(new.secret) > 0
             BEGIN UPDATE moved_contents SET keys = keys + 1; END""",
-        "UPDATE moved_contents SET keys = EXISTS (SELECT 1 FROM keys)",
     ):
         db.execute(statement)
+    rewrite_keys(db)
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
@@ -291,7 +291,7 @@ def _make_image(views: tuple[tuple[str, int, tuple[str, ...]], ...]) -> bytes:
     return bytes(image)
 
 
-def rewrite_keys(db: Database) -> None:
+def rewrite_keys(db: Database | sqlite3.Connection) -> None:
     """Write the rows of all keys anew, in the transaction that is open.
 
     SQLite overwrites the pages of a table that is emptied, and with them the copies that it leaves when it
