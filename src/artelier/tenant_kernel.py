@@ -15,6 +15,7 @@ from artelier.agents.agent_directory import AgentsHandle
 from artelier.agents.artifact_tools import keep_result
 from artelier.agents.card import adopt
 from artelier.artifacts import Artifact, Artifacts, Space
+from artelier.artifacts.content import is_small
 from artelier.chat.session.commands import ChatsHandle, CommandsHandle
 from artelier.errors import InvalidRequest
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, OPERATOR, check_run_id
@@ -53,6 +54,7 @@ from artelier.memory.store import LogMemoryStore
 from artelier.missions.handle import MissionsHandle, check_fork
 from artelier.ports.model import ModelRequest
 from artelier.sandbox import MontySandbox
+from artelier.threads import BESIDE_BYTES
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -285,7 +287,8 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         personal = self._services.personal
         if personal is None or not is_granted((await self.state()).grants, RESTORE):
             return value
-        return personal(self.id).restore(value)
+        size_bytes = 0 if is_small(value, bytes_max=BESIDE_BYTES) else BESIDE_BYTES + 1
+        return await personal(self.id).restored(value, size_bytes=size_bytes)
 
     # Time travel
 

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -24,6 +24,7 @@ from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 ReturnT = TypeVar("ReturnT")
+ItemT = TypeVar("ItemT")
 P = ParamSpec("P")
 
 content_owner: ContextVar[str] = ContextVar("content_owner", default="")
@@ -60,6 +61,10 @@ class _Lane:
     waiting: deque[_Work] = field(default_factory=deque[_Work])
 
 
+SMALL_SIZE = 256 * 1024
+"""Bytes that are read in some 10 ms; 30 MB of slow numbers take three seconds."""
+
+
 class OwnerThreads(ThreadPoolExecutor):
     """Does the work of each owner in its order, and that first of whose group, then of whom, least runs.
 
@@ -74,10 +79,12 @@ class OwnerThreads(ThreadPoolExecutor):
         owner_max: int | None = None,
         group_max: int | None = None,
         kept: int = 0,
+        kept_for_small: int = 0,
         initializer: Callable[[], None] | None = None,
     ) -> None:
         """`owner_max`: how many threads one owner has at once; `group_max`: how many all of one group;
-        `kept`: how many are not for users; `initializer` is called first in each thread."""
+        `kept`: how many are not for users; `kept_for_small`: how many do nothing larger than `SMALL_SIZE`;
+        `initializer` is called first in each thread."""
         super().__init__(threads, thread_name_prefix=name, initializer=initializer)
         self._turns = threading.Lock()
         self._numbers = itertools.count()
@@ -90,6 +97,8 @@ class OwnerThreads(ThreadPoolExecutor):
         self._groups_running = Counter[str]()
         self._users_max = max(1, threads - kept)
         self._users_running = 0
+        self._large_max = max(1, threads - kept_for_small)
+        self._large_running = 0
 
     def submit(self, fn: Callable[P, ReturnT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ReturnT]:
         """Let a call of the `content_owner` wait for its turn. Errors: as `put`."""
@@ -132,10 +141,10 @@ class OwnerThreads(ThreadPoolExecutor):
             try:
                 value = work.call()
             except BaseException as error:
-                self._end(lane)
+                self._end(lane, work)
                 work.done.set_exception(error)
             else:
-                self._end(lane)
+                self._end(lane, work)
                 work.done.set_result(value)
                 del value
             del turn, lane, work  # the next may be long in coming
@@ -147,28 +156,31 @@ class OwnerThreads(ThreadPoolExecutor):
                 if work.done.set_running_or_notify_cancel():
                     lane.end += work.size
                     self._reached = max(self._reached, lane.end)
-                    self._count(lane, 1)
+                    self._count(lane, work, 1)
                     return lane, work
-                self._count(lane, 0)
+                self._count(lane, work, 0)
             return None
 
     def _may_run(self, lane: _Lane) -> bool:
         is_free = not lane.owner or (
             self._users_running < self._users_max and self._groups_running[lane.group] < self._group_max
         )
-        return bool(lane.waiting) and lane.running < self._owner_max and is_free
+        if not lane.waiting or lane.running >= self._owner_max or not is_free:
+            return False
+        return lane.waiting[0].size <= SMALL_SIZE or self._large_running < self._large_max
 
     def _place(self, lane: _Lane) -> tuple[int, int, int, int]:
         """Order lanes: first that of which least runs, then that of which least was done."""
         following = lane.waiting[0]
         return self._groups_running[lane.group], lane.running, lane.end + following.size, following.number
 
-    def _end(self, lane: _Lane) -> None:
+    def _end(self, lane: _Lane, work: _Work) -> None:
         with self._turns:
-            self._count(lane, -1)
+            self._count(lane, work, -1)
 
-    def _count(self, lane: _Lane, more: int) -> None:
+    def _count(self, lane: _Lane, work: _Work, more: int) -> None:
         lane.running += more
+        self._large_running += more if work.size > SMALL_SIZE else 0
         self._users_running += more if lane.owner else 0
         self._groups_running[lane.group] += more
         if not self._groups_running[lane.group]:
@@ -237,7 +249,8 @@ class PlaceTurns:
 BESIDE_BYTES = 64 * 1024
 """Larger content is read beside the event loop (guess: half a millisecond for usual content)."""
 THREADS, OF_GROUP = 3, 2
-"""Of which a user has one, and the users of one tenant two (guess: as many send much at the same moment)."""
+"""Of which a user has one, and the users of one tenant two (guess: as many send much at the same moment). One
+does small work alone: three tenants with large bodies made a fourth wait for three seconds."""
 
 LOOK_S = 50e-6
 BUSY_S = 250e-6
@@ -260,7 +273,14 @@ class _Sized(Executor):
 
 @cache
 def _threads() -> OwnerThreads:
-    return OwnerThreads(THREADS, name="artelier-content", owner_max=1, group_max=OF_GROUP, initializer=_begin)
+    return OwnerThreads(
+        THREADS,
+        name="artelier-content",
+        owner_max=1,
+        group_max=OF_GROUP,
+        kept_for_small=1,
+        initializer=_begin,
+    )
 
 
 class _Here(threading.local):
@@ -300,6 +320,14 @@ async def run_in_content_thread(size_bytes: int, work: Callable[..., ReturnT], *
     """
     call = partial(contextvars.copy_context().run, work, *args)
     return await asyncio.get_running_loop().run_in_executor(_Sized(size_bytes), call)
+
+
+async def in_turns(items: Iterable[ItemT], *, at_once: int) -> AsyncGenerator[ItemT]:
+    """Yield items; after each `at_once` of them others have their turn at the event loop."""
+    for count, item in enumerate(items, 1):
+        yield item
+        if not count % at_once:
+            await asyncio.sleep(0)
 
 
 async def read_beside_loop(size_bytes: int, work: Callable[..., ReturnT], *args: Any) -> ReturnT:

@@ -17,7 +17,7 @@ import pytest
 from artelier.errors import InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import MontySandbox, SandboxError
-from artelier.threads import content_owner
+from artelier.threads import content_group, content_owner
 from tests.processes import children
 
 
@@ -68,15 +68,20 @@ def test_busy_pool_refuses_after_its_wait():
     assert "no sandbox worker was free" in str(error)
 
 
-def test_others_find_a_worker_while_one_owner_has_endless_programs_run():
+@pytest.mark.parametrize("users", ["a", "abc"])
+def test_others_find_a_worker_while_a_tenant_has_endless_programs_run(users: str):
     """Two workers did what had come first: one of 14 ms waited five seconds behind twelve endless ones."""
 
     async def scenario() -> tuple[object, int]:
         sandbox, endless = MontySandbox(workers=1, wait_s=60), SandboxLimits(time_ms=2_000)
-        content_owner.set("somebody else")
-        ahead = [asyncio.create_task(sandbox.run("while True: pass", limits=endless)) for _ in range(4)]
+        content_group.set("a tenant")
+        ahead = list[asyncio.Task[object]]()
+        for user in users * (4 // len(users) + 1):
+            content_owner.set(user)
+            ahead.append(asyncio.create_task(sandbox.run("while True: pass", limits=endless)))
         await asyncio.sleep(0)
         content_owner.set("somebody")
+        content_group.set("another tenant")
         value = (await sandbox.run("4")).value
         ended = sum(one.done() for one in ahead)
         for one in ahead:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
@@ -19,12 +20,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from artelier.server import loop_shares
 from artelier.server.http_server import Server, bind
+from artelier.server.loop_shares import STRANGERS
 from artelier.server.security.connection_limits import (
     ARRIVING_MAX,
     HEAD_LINES_MAX,
     PIECES_MAX,
+    READ_BYTES,
     WAITING_PER_ADDRESS_MAX,
+    GuardedConnection,
     _Exchanges,
 )
 from artelier.server.settings import ServerSettings
@@ -64,6 +69,81 @@ async def ask(port: int) -> int:
     address = f"http://127.0.0.1:{port}"
     async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, verify=False) as client:
         return (await client.get("/api/v1/me")).status_code
+
+
+def test_whoever_is_known_is_no_stranger_from_the_first_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[str] = []
+    take = GuardedConnection.data_received
+
+    def spy(connection: GuardedConnection, data: bytes) -> None:
+        groups.append(connection.group)
+        take(connection, data)
+
+    monkeypatch.setattr(GuardedConnection, "data_received", spy)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=600) as (_, port):
+            cookies = dict(home.client.cookies)
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", cookies=cookies) as known:
+                assert (await known.get("/api/v1/me")).status_code == 200
+            assert await ask(port) == 401
+
+    asyncio.run(scenario())
+
+    assert groups == ["operator", STRANGERS]
+
+
+def test_what_comes_of_many_strangers_at_once_is_read_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes, read = 0, Counter[int]()
+    take = GuardedConnection.data_received
+
+    def spy(connection: GuardedConnection, data: bytes) -> None:
+        read[passes] += 1
+        take(connection, data)
+
+    def count() -> None:  # no task: it would be one of these strangers
+        nonlocal passes
+        passes += 1
+        asyncio.get_running_loop().call_soon(count)
+
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=600) as (server, port):
+            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
+            await until(lambda: len(server.connections) == 50)
+            monkeypatch.setattr(loop_shares, "SHARE_S", 0.0)
+            monkeypatch.setattr(GuardedConnection, "data_received", spy)
+            count()
+            for _, writer in opened:
+                writer.write(b"GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answers = await asyncio.gather(*(reader.read() for reader, _ in opened))
+            for _, writer in opened:
+                writer.close()
+            assert all(answer.startswith(b"HTTP/1.1 401") for answer in answers)
+
+    asyncio.run(scenario())
+
+    assert read.total() == 50
+    assert max(read.values()) <= 2
+
+
+def test_little_is_read_behind_a_request_that_is_not_answered_yet(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with house(tmp_path) as home, served(home, headers_s=600) as (server, port):
+            cookies = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
+            head = f"GET /api/v1/events/stream HTTP/1.1\r\nHost: localhost\r\nCookie: {cookies}\r\n\r\n"
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head.encode() + b"GET / HTTP/1.1\r\n" * 60_000)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            held = [one for one in server.server_state.connections if isinstance(one, GuardedConnection)]
+            await until(lambda: any(one.conn.trailing_data[0] for one in held))
+            assert all(len(one.conn.trailing_data[0]) <= 2 * READ_BYTES for one in held)
+            writer.close()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: local"])

@@ -15,7 +15,7 @@ from artelier.server.security.login_sessions import ENDED_MAX, Attempts, Session
 from artelier.server.security.users import Users, password_hash, token_hash
 from artelier.server.settings import ServerSettings
 from artelier.testing import ManualClock
-from tests.server.house import House, asking, assert_fault, documented, house, spoken
+from tests.server.house import PATIENCE_S, House, asking, assert_fault, documented, house, spoken
 
 PASSWORD = "correct horse battery"
 TOKEN = "a-program's token, long and random"
@@ -345,6 +345,27 @@ def test_who_guesses_locks_out_nobody_elsewhere(tmp_path: Path) -> None:
             unknown = await thief.post("/api/v1/login", json={"user": "vic", "password": PASSWORD})
             assert_fault(unknown, 429, "too_many_attempts")
             assert (await ada.post("/api/v1/login", json=right)).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_whoever_signed_in_at_an_address_does_not_wait_for_those_who_guess() -> None:
+    """400 addresses with a wrong password each made a user wait for 16 seconds."""
+
+    async def scenario() -> None:
+        attempts, gate = Attempts(ManualClock()), asyncio.Event()
+
+        async def guess(address: str) -> None:
+            async with attempts.turn(address):
+                await gate.wait()
+
+        attempts.note_success("ada", "2001:db8::1")
+        guessing = [asyncio.create_task(guess(f"192.0.2.{number}")) for number in range(50)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S), attempts.turn("2001:db8::2"):
+            assert not any(one.done() for one in guessing)
+        gate.set()
+        await asyncio.gather(*guessing)
 
     asyncio.run(scenario())
 

@@ -14,8 +14,17 @@ import pytest
 
 from artelier import AutonomousAgent, Kernel, Tenant, tool
 from artelier.agents import Worker
+from artelier.server.http_server import make_executor
 from artelier.testing import ScriptedModel, tool_call
-from artelier.threads import REST_S, OwnerThreads, PlaceTurns, content_owner, give_way, run_in_content_thread
+from artelier.threads import (
+    REST_S,
+    SMALL_SIZE,
+    OwnerThreads,
+    PlaceTurns,
+    content_owner,
+    give_way,
+    run_in_content_thread,
+)
 from tests.server.house import house, on_a_port
 
 PATIENCE_S = 60
@@ -76,6 +85,46 @@ def test_others_find_a_thread_whatever_all_users_of_one_group_do() -> None:
         assert hold.count == 2
 
     assert [one.result(0) for one in asked] == [None] * 6
+
+
+def test_what_is_small_finds_a_thread_whatever_is_large() -> None:
+    threads, large = OwnerThreads(3, name="test", owner_max=1, kept_for_small=1), SMALL_SIZE + 1
+    with held(threads) as hold:
+        asked = [threads.put(owner=owner, call=hold, size=large) for owner in "abcd"]
+        hold.wait(2)
+
+        assert threads.put(owner="e", call=lambda: "done", size=SMALL_SIZE).result(PATIENCE_S) == "done"
+        assert hold.count == 2
+
+    assert [one.result(0) for one in asked] == [None] * 4
+
+
+def test_what_is_small_is_read_while_that_of_three_tenants_is_large() -> None:
+    release = threading.Event()
+
+    async def read(owner: str, size: int, work: Callable[[], object]) -> None:
+        content_owner.set(owner)
+        await run_in_content_thread(size, work)
+
+    async def main() -> None:
+        held = [asyncio.create_task(read(owner, 30_000_000, lambda: release.wait(30))) for owner in "abc"]
+        await asyncio.wait_for(asyncio.create_task(read("d", 1_000, lambda: None)), PATIENCE_S / 4)
+        assert not any(one.done() for one in held)
+        release.set()
+        await asyncio.gather(*held)
+
+    asyncio.run(main())
+
+
+def test_a_server_has_threads_for_others_whatever_the_users_of_a_tenant_have_it_do() -> None:
+    threads = make_executor()
+    with held(threads) as hold:
+        for owner in "uvwxyz" * 8:
+            threads.put(owner=owner, group="a", call=hold)
+        hold.wait(1)
+
+        assert threads.put(owner="b", group="b", call=lambda: "done").result(PATIENCE_S) == "done"
+        assert threads.put(owner="", call=lambda: "done").result(PATIENCE_S) == "done"
 
 
 def test_the_group_of_which_least_runs_comes_first() -> None:

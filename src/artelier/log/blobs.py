@@ -68,7 +68,7 @@ class Scrub(Protocol):
         ...
 
     async def prepare(self, content: bytes, /) -> None:
-        """Do the work of the call ahead, off the event loop; of many small contents, let others have turns."""
+        """Do the work of the call ahead, off the event loop; let others have turns where many are small."""
         ...
 
     def under(self, rules: int, /) -> Scrub:

@@ -428,10 +428,14 @@ def stored_placeholders(look: Look, tenant: str, placeholders: Sequence[str]) ->
     return {placeholder for (placeholder,) in rows}
 
 
-def sealed_value(look: Look, tenant: str, placeholder: str) -> tuple[bytes | None] | None:
-    """Return the sealed value of a placeholder: `(None,)` if it was erased, None if there is none."""
-    rows = look("SELECT sealed FROM vault WHERE placeholder = ? AND tenant = ?", (placeholder, tenant))
-    return (rows[0][0],) if rows else None
+def sealed_values(look: Look, tenant: str, placeholders: Sequence[str]) -> dict[str, bytes | None]:
+    """Return the sealed values of those placeholders that are stored; None for one that was erased."""
+    rows = look(
+        "SELECT placeholder, sealed FROM vault"
+        f" WHERE placeholder IN ({sql_marks(placeholders)}) AND tenant = ?",
+        (*placeholders, tenant),
+    )
+    return dict(rows)
 
 
 class KeyRow(NamedTuple):

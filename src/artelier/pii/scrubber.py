@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
@@ -35,7 +35,7 @@ from artelier.pii.vault import (
     restore_values,
 )
 from artelier.ports.pii import Detector
-from artelier.threads import run_in_content_thread
+from artelier.threads import read_beside_loop, run_in_content_thread
 
 MEMO_MAX = 4_096
 MEMO_CHARS = 64 * 1024
@@ -423,11 +423,28 @@ class Scrubber:
 
     def restore(self, value: object, may: Callable[[str], bool] | None = None) -> Any:
         """JSON data with the values themselves: of all placeholders, or of those that `may` allows."""
+        named = [one for one in _named_in(value) if may is None or may(one)]
+        return _put_values(value, self.vault.values_of(named))
 
-        def value_of(named: str) -> str | None:
-            return self.vault.value_of(named) if may is None or may(named) else None
+    async def restored(self, value: object, *, size_bytes: int) -> Any:
+        """The same for all placeholders of content of this size, without holding up the event loop."""
+        named = await read_beside_loop(size_bytes, _named_in, value)
+        values: dict[str, str] = {}
+        for start in range(0, len(named), SLICE):
+            values |= self.vault.values_of(named[start : start + SLICE])
+            await asyncio.sleep(0)
+        return await read_beside_loop(size_bytes, _put_values, value, values)
 
-        return _texts(value, lambda text: restore_values(text, value_of))
+
+def _named_in(value: object) -> list[str]:
+    """Return the placeholders that `restore_values` asks for, each once."""
+    named: dict[str, None] = {}
+    _texts(value, lambda text: restore_values(text, lambda one: named.setdefault(one)))
+    return list(named)
+
+
+def _put_values(value: object, values: Mapping[str, str]) -> Any:
+    return _texts(value, lambda text: restore_values(text, values.get))
 
 
 def _memory_bytes(text: bytes | str, done: bytes | str) -> int:

@@ -27,7 +27,7 @@ import msgspec
 
 from artelier.errors import Erased, InvalidConfig, Locked
 from artelier.log.blobs import DataKey, Sealer, Secret, hmac_sha256
-from artelier.log.queries import sealed_value, stored_placeholders, vault_rows
+from artelier.log.queries import sealed_values, stored_placeholders, vault_rows
 from artelier.threads import give_way
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class Vault:
         pending = self._pending.get(made)
         if pending is not None and pending.digest != key:
             return False
-        return sealed_value(self._look, self._tenant, made) is None
+        return not sealed_values(self._look, self._tenant, (made,))
 
     def unstored_rows(self, named: Iterable[str]) -> tuple[Secret, ...]:
         """Rows of these placeholders that must ride with what names them."""
@@ -384,15 +384,28 @@ class Vault:
     def value_of(self, named: str) -> str | None:
         """Return what a placeholder stands for; `[erased]` if that was destroyed, `[locked]` if it
         cannot be opened, None if there is none."""
-        pending = self._pending.get(named)
-        row = (pending.sealed,) if pending is not None else sealed_value(self._look, self._tenant, named)
-        if row is None:
-            return None
-        (sealed,) = row
+        return self.values_of((named,)).get(named)
+
+    def values_of(self, named: Sequence[str]) -> dict[str, str]:
+        """Return what these placeholders stand for, as `value_of` does, without those that stand for nothing.
+
+        Cost: 10 us each.
+        """
+        rows: dict[str, bytes | None] = {}
+        stored: list[str] = []
+        for one in named:
+            if (pending := self._pending.get(one)) is None:
+                stored.append(one)
+            else:
+                rows[one] = pending.sealed
+        for start in range(0, len(stored), _LOOKED_AT_ONCE):
+            rows |= sealed_values(self._look, self._tenant, stored[start : start + _LOOKED_AT_ONCE])
+        return {one: self._open(sealed) for one, sealed in rows.items()}
+
+    def _open(self, sealed: bytes | None) -> str:
         if sealed is None:
             return ERASED
-        name = sealed[:_NAME_BYTES]
-        opened = self._sealer.unseal(self._sealing, name, sealed[_NAME_BYTES:])
+        opened = self._sealer.unseal(self._sealing, sealed[:_NAME_BYTES], sealed[_NAME_BYTES:])
         return LOCKED if opened is None else opened.decode(errors="replace")
 
     def forget(self) -> None:

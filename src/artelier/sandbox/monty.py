@@ -89,7 +89,9 @@ class MontySandbox:
         self._limits = check_limits(limits or SandboxLimits())
         self._binary_path = binary_path
         self._lock = threading.Lock()
-        self._threads = OwnerThreads(workers + SPARE, name="artelier-sandbox", owner_max=workers)
+        self._threads = OwnerThreads(
+            workers + SPARE, name="artelier-sandbox", owner_max=workers, group_max=workers
+        )
         self._pool: list[pydantic_monty.Monty] = []
         """The started pool, or nothing; a list, so that it outlives this object by a moment."""
         self._closed = False

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Generator
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -22,12 +23,14 @@ from artelier.garbage import give_large_back, leave_out, look_again
 from artelier.server.loop_shares import LoopShares
 from artelier.server.security.connection_limits import (
     HEADERS_S,
+    READ_BYTES,
     UNREAD_S,
     WAITING_SHARE,
     GuardedConnection,
     Waiting,
 )
-from artelier.server.security.connections import Acceptor, Connections, connections_max, raise_file_limit
+from artelier.server.security.connections import Acceptor, Connections, connections_max
+from artelier.server.security.guard import find_sender
 from artelier.server.settings import ServerSettings
 from artelier.threads import OwnerThreads
 
@@ -42,7 +45,7 @@ beside one large document took 200 ms."""
 THREADS_MAX = 32
 """Threads of an event loop, as many as Python's own executor has at most."""
 THREADS_OF_OTHERS = 2
-"""So many of them are left to others whatever one user has the server do."""
+"""So many of them are left to others whatever the users of one tenant have the server do."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -81,10 +84,11 @@ def address_of(bound: socket.socket, settings: ServerSettings) -> str:
 def make_executor() -> OwnerThreads:
     """Return what `asyncio.to_thread` works in, and names of hosts are looked up in, while a server runs.
 
-    One user has at most all threads but two, and all users together one less than there are.
+    The users of one tenant have at most all threads but two, and all users together one less than there are.
     """
     threads = max(THREADS_OF_OTHERS + 1, min(THREADS_MAX, (os.cpu_count() or 1) + 4))
-    return OwnerThreads(threads, name="artelier", owner_max=threads - THREADS_OF_OTHERS, kept=1)
+    most = threads - THREADS_OF_OTHERS
+    return OwnerThreads(threads, name="artelier", owner_max=most, group_max=most, kept=1)
 
 
 class Server(uvicorn.Server):
@@ -94,8 +98,10 @@ class Server(uvicorn.Server):
         """`headers_s`: how long the headers of a request may take; `unread_s`: how long nothing of an answer
         may be read."""
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not a line for each bad request
-        self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
-        self.connections = Connections(most=connections_max())
+        most = connections_max()
+        self.waiting = Waiting(most=most // WAITING_SHARE, headers_s=headers_s)
+        self.connections = Connections(most=most)
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._unread_s = unread_s
         self._acceptors = list[Acceptor]()
         super().__init__(
@@ -122,7 +128,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(make_executor())
-        loop.set_task_factory(LoopShares(loop))
+        self._shares = LoopShares(loop)
+        loop.set_task_factory(self._shares)
         self._thread_switch_s = sys.getswitchinterval()
         sys.setswitchinterval(min(self._thread_switch_s, THREAD_SWITCH_S))
         await super().startup([])
@@ -138,6 +145,9 @@ class Server(uvicorn.Server):
         return GuardedConnection(
             connections=self.connections,
             waiting=self.waiting,
+            shares=self._shares,
+            find_sender=partial(find_sender, self._app.state.gate),
+            buffer=self._buffer,
             unread_s=self._unread_s,
             config=self.config,
             server_state=self.server_state,

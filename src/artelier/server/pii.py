@@ -132,7 +132,8 @@ async def restore_response(response: Response, desk: TenantKernel) -> Response:
 
 
 async def _restored_json(body: bytes, desk: TenantKernel) -> bytes:
-    return msgspec.json.encode(await desk.restored(msgspec.json.decode(body)))
+    value = await read_beside_loop(len(body), msgspec.json.decode, body)
+    return await read_beside_loop(len(body), msgspec.json.encode, await desk.restored(value))
 
 
 async def _restored_frames(frames: AsyncIterator[bytes], desk: TenantKernel) -> AsyncGenerator[bytes]:

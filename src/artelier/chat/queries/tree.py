@@ -15,13 +15,15 @@ from artelier.log.contract import Row
 from artelier.log.queries import fetch_column
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
-from artelier.threads import read_beside_loop
+from artelier.threads import in_turns, read_beside_loop
 
 NODE_BYTES = 200
 """About the size of a node, or of a version of an artifact, for whoever reads many (guess)."""
 
 SAID_MAX = 2_000
 """Nodes whose words no run has recorded, that a run takes up at once: of longer ones the newest."""
+READ_AT_ONCE, SHOWN_AT_ONCE = 500, 10
+"""Rows that become nodes, and nodes whose texts are read, before others have their turn: some 3 ms each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +148,12 @@ async def variant_row(store: Store, node: Node, variant: int) -> Node:
 async def newest_below(store: Store, chat: int, node: int) -> int:
     """Return where the conversation went on last after a node, with a reply; the node itself if nowhere.
 
-    Cost: O(nodes below it).
+    Cost: O(nodes below it), beside the event loop.
     """
-    rows = await store.query(
-        "WITH RECURSIVE down(node, parts) AS (SELECT node, '' FROM chat_nodes"
-        " WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parts FROM down"
-        " JOIN chat_nodes n ON n.chat = ? AND n.parent = down.node)"
-        " SELECT max(node) FROM down WHERE node = ? OR parts <> '[]'",
-        (chat, node, chat, node),
+    rows = await store.survey(
+        f"{_BELOW.format(column='node')}SELECT max(n.node) FROM below JOIN chat_nodes n"
+        " ON n.chat = ? AND n.node = below.node WHERE below.is_first = 1 OR n.parts <> '[]'",
+        (chat, node, chat, chat),
     )
     return rows[0][0] or node
 
@@ -221,8 +221,8 @@ async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
         " AND n.node IN (SELECT node FROM below) ORDER BY n.node",
         (chat, rows[0][0], chat, chat),
     )
-    nodes = await read_beside_loop(len(found) * NODE_BYTES, lambda: tuple(map(node_of, found)))
-    return Doomed(nodes=nodes, is_turns=True)
+    nodes = [node_of(row) async for row in in_turns(found, at_once=READ_AT_ONCE)]
+    return Doomed(nodes=tuple(nodes), is_turns=True)
 
 
 async def runs_unshown(store: Store, chat: int) -> list[str]:
@@ -474,7 +474,7 @@ async def _said_since(
     )
     base: Node | None = None
     said: list[ChatMessage] = []
-    for *columns, asked, asked_hidden in rows:
+    async for *columns, asked, asked_hidden in in_turns(rows, at_once=SHOWN_AT_ONCE):
         found = node_of(tuple(columns))
         user = found.user_parts() or _parts_of(found, asked)
         user = () if found.deleted or asked_hidden & WORDS_HIDDEN else user

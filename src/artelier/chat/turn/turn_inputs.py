@@ -17,9 +17,13 @@ from artelier.operations.graph.scope import Art, ArtState, Version
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.operations.profile.profile_reader import parse_with_content, parsed_content
 from artelier.ports.model import ChatMessage
+from artelier.threads import in_turns
 
 if TYPE_CHECKING:
     from artelier.chat.queries.tree import NodeState
+
+SAID_AT_ONCE = 50
+"""Messages that a turn reads, or takes into its conversation, before others have their turn: some 2 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,10 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
         blobs.append(blob)
     said: list[BlobRef] = []
     for message in stood.said:
-        ref, blob = core.keep(message.canonical())
+        content = message.canonical()
+        if core.key.scrub is not None:
+            await core.key.scrub.prepare(content)
+        ref, blob = core.keep(content)
         said.append(ref)
         blobs.append(blob)
     event = ev.SessionRead(
@@ -138,7 +145,10 @@ async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Tur
     profile = None
     if read.profile is not None:
         profile = parsed_content(await core.load(read.profile))
-    said = [msgspec.json.decode(await core.load(ref), type=ChatMessage) for ref in read.said]
+    said = [
+        msgspec.json.decode(await core.load(ref), type=ChatMessage)
+        async for ref in in_turns(read.said, at_once=SAID_AT_ONCE)
+    ]
     before: list[ChatMessage] = []
     if job is not None and read.base_run and read.base_shown:
         first = max(1, read.base_shown - job.history_max + 1)

@@ -33,7 +33,7 @@ from artelier.chat.turn.main_call import (
 from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
 from artelier.chat.turn.turn_config import IMPERSONATE, SYSTEM_RULES, FailedTurn, TurnEnd, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
-from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from, inputs_unread
+from artelier.chat.turn.turn_inputs import SAID_AT_ONCE, TurnInputs, find, found_from, inputs_unread
 from artelier.context import assemble
 from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
@@ -70,7 +70,7 @@ from artelier.operations.profile.definition import AFTER, BEFORE
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.media import stored_media
 from artelier.ports.model import ChatMessage
-from artelier.threads import read_beside_loop
+from artelier.threads import in_turns, read_beside_loop
 from artelier.tokens import estimate_tokens
 
 CONVERSATION = "chat"
@@ -385,7 +385,7 @@ class TurnParts:
             )
         else:
             conversation = run.conversation(CONVERSATION)
-        for message in found.said:
+        async for message in in_turns(found.said, at_once=SAID_AT_ONCE):
             await conversation.add(message)
         if self.job.has_words:
             words = named_text(self._user_name, text) if found.speaker else text

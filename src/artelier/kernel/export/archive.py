@@ -27,6 +27,7 @@ from artelier.errors import InvalidExport
 from artelier.ids import MAIN_SPACE
 from artelier.kernel.run.services import Services
 from artelier.log import Blob, EventData, Stream, Tx
+from artelier.threads import give_way
 
 FORMAT = "artelier.export"
 VERSION = 5
@@ -330,6 +331,7 @@ class ArchiveReader:
         while left and (chunk := self._file.read(min(left, _CHUNK))):
             digest.update(chunk)
             left -= len(chunk)
+            give_way()
         found = digest.hexdigest()
         if self._file.read() != _seal(found):
             raise InvalidExport(
@@ -392,6 +394,7 @@ class ArchiveReader:
                             hint="If you trust it, allow more.",
                         )
                     yield chunk
+                    give_way()
         except zlib.error as error:
             raise self._broken(f"it is no gzip file, or a damaged one: {error}") from None
         if not reader.eof or reader.unused_data or left:

@@ -401,6 +401,8 @@ async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
 
 IMPORTED_EVENTS_MAX = 30_000
 """Of a chat that one request brings in: they are one commit, 25 us each (measured), for which others wait."""
+IMPORTED_BYTES_MAX = 512 * 1024 * 1024
+"""Unpacked, which takes some five seconds of a thread: 1 MB of a file may be a gigabyte."""
 
 
 @router.post("/import", status_code=201, operation_id="sessions_import", openapi_extra=_BODY)
@@ -410,7 +412,9 @@ async def import_(desk: Desk, actor: Actor, request: Request) -> wire.CarriedCha
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
         path = Path(folder) / "chat.artelier"
         await asyncio.to_thread(path.write_bytes, content)
-        done = await desk.import_chat(path, events_max=IMPORTED_EVENTS_MAX, by=actor)
+        done = await desk.import_chat(
+            path, size_max_bytes=IMPORTED_BYTES_MAX, events_max=IMPORTED_EVENTS_MAX, by=actor
+        )
     return wire.CarriedChat.model_validate(done)
 
 

@@ -137,7 +137,7 @@ async def login(asked: Login, response: Response, request: Request, door: Door) 
     address = request.client.host if request.client is not None else ""
     attempts.begin(asked.user, address)
     users = door.users
-    async with attempts.checking.turn(address):
+    async with attempts.turn(address):
         user = await asyncio.to_thread(users.with_password, asked.user, asked.password) if users else None
     if user is None:
         raise NotSignedIn(

@@ -15,6 +15,8 @@ from artelier.server.security.login_sessions import place_of
 
 FILES_MAX = 65_536
 """How far the process's own limit of open files is raised, if the system allows it."""
+CONNECTIONS_MAX = 4_096
+"""Connections of one server: some 60 KB each, with a request and what stands behind it."""
 CONNECTIONS_SHARE = 2
 """At most one in so many of the process's file descriptors belongs to a connection."""
 ACCEPTED_AT_ONCE = 256
@@ -44,7 +46,7 @@ def raise_file_limit() -> int:
 
 def connections_max() -> int:
     """Return how many connections a server of this process has at most."""
-    return raise_file_limit() // CONNECTIONS_SHARE
+    return min(CONNECTIONS_MAX, raise_file_limit() // CONNECTIONS_SHARE)
 
 
 class Connection(Protocol):
@@ -60,6 +62,44 @@ class Connection(Protocol):
     def drop(self) -> None: ...
 
 
+class _Lanes:
+    """Connections by whose they are. Cost: O(1) each, also to find who has most."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, OrderedDict[Connection, None]] = {}
+        self._of_size: list[OrderedDict[str, None]] = [OrderedDict()]
+        """Who has so many; whoever has had them longest first."""
+
+    def __bool__(self) -> bool:
+        return bool(self._lanes)
+
+    def add(self, name: str, connection: Connection) -> None:
+        lane = self._lanes.setdefault(name, OrderedDict())
+        self._of_size[len(lane)].pop(name, None)
+        lane[connection] = None
+        if len(lane) == len(self._of_size):
+            self._of_size.append(OrderedDict())
+        self._of_size[len(lane)][name] = None
+
+    def remove(self, name: str, connection: Connection) -> bool:
+        lane = self._lanes.get(name)
+        if lane is None or connection not in lane:
+            return False
+        del self._of_size[len(lane)][name]
+        del lane[connection]
+        if lane:
+            self._of_size[len(lane)][name] = None
+        else:
+            del self._lanes[name]
+        while len(self._of_size) > 1 and not self._of_size[-1]:
+            self._of_size.pop()
+        return True
+
+    def oldest_of_most(self) -> Connection:
+        """Return the oldest connection of whoever has most."""
+        return next(iter(self._lanes[next(iter(self._of_size[-1]))]))
+
+
 class Connections:
     """All connections of one server, by group, and those of strangers by address.
 
@@ -70,8 +110,8 @@ class Connections:
     def __init__(self, *, most: int) -> None:
         self._most = most
         self._count = 0
-        self._strangers: dict[str, OrderedDict[Connection, None]] = {}
-        self._known: dict[str, OrderedDict[Connection, None]] = {}
+        self._strangers = _Lanes()
+        self._known = _Lanes()
 
     def __len__(self) -> int:
         return self._count
@@ -79,24 +119,19 @@ class Connections:
     def add(self, connection: Connection) -> None:
         """Count a connection, and close another if that is one too many."""
         if self._count >= self._most:
-            next(iter(max((self._strangers or self._known).values(), key=len))).drop()
+            (self._strangers or self._known).oldest_of_most().drop()
         lanes, name = self._lanes_of(connection)
-        lanes.setdefault(name, OrderedDict())[connection] = None
+        lanes.add(name, connection)
         self._count += 1
 
     def remove(self, connection: Connection) -> bool:
         """Forget a connection that is closed; return False if it was forgotten before."""
         lanes, name = self._lanes_of(connection)
-        here = lanes.get(name)
-        if here is None or connection not in here:
-            return False
-        del here[connection]
-        self._count -= 1
-        if not here:
-            del lanes[name]
-        return True
+        is_here = lanes.remove(name, connection)
+        self._count -= is_here
+        return is_here
 
-    def _lanes_of(self, connection: Connection) -> tuple[dict[str, OrderedDict[Connection, None]], str]:
+    def _lanes_of(self, connection: Connection) -> tuple[_Lanes, str]:
         if connection.group == STRANGERS:
             return self._strangers, connection.place
         return self._known, connection.group

@@ -461,6 +461,25 @@ def _group_of(identity: Identity | None) -> str:
     return "" if identity.tenants is None else f"tenant {', '.join(identity.tenants)}"
 
 
+_CREDENTIALS = re.compile(rb"^(authorization|cookie):([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+
+
+def find_sender(gate: IdentityGate, head: bytes) -> tuple[str, str] | None:
+    """Return owner and group of whoever sends a request that begins so; None for a stranger.
+
+    It decides nothing but whose share the request takes part in. Cost: some 20 us.
+    """
+    lines = _CREDENTIALS.findall(head.partition(b"\r\n\r\n")[0])
+    if not lines:
+        return None
+    headers = {name.decode().lower(): value.decode("latin-1").strip() for name, value in lines}
+    try:
+        identity = gate.identify(headers)
+    except ArtelierError:  # the request itself says what is wrong
+        return None
+    return None if identity is None else (identity.name, _group_of(identity) or identity.name)
+
+
 def _raw_path(scope: Scope) -> str:
     raw: bytes | None = scope.get("raw_path")
     return quote(scope["path"]) if raw is None else raw.decode("ascii", "replace")

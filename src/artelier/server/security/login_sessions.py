@@ -10,6 +10,7 @@ import os
 import secrets
 import threading
 from collections import OrderedDict
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ ADDRESS_MAX = 100
 everybody else out with it."""
 WINDOW_S = 300
 KEYS_MAX = 10_000
-CHECKED_AT_ONCE = 2
-"""Passwords. Each takes a processor for a tenth of a second, by intention: more at once would leave none."""
+CHECKED_AT_ONCE = 1
+"""Passwords of addresses where somebody has signed in before, and of others. Each takes a processor for a
+tenth of a second, by intention: more at once would leave none."""
 
 
 class Attempts:
@@ -56,8 +58,14 @@ class Attempts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
-        self.checking = PlaceTurns(CHECKED_AT_ONCE)
-        """Held while a password is checked."""
+        self._known = OrderedDict[str, None]()
+        """Addresses where somebody has signed in, the last one last."""
+        self._checking = {is_known: PlaceTurns(CHECKED_AT_ONCE) for is_known in (True, False)}
+
+    def turn(self, address: str) -> AbstractAsyncContextManager[None]:
+        """Hold a turn to check a password: addresses where somebody has signed in do not wait for others."""
+        place = place_of(address)
+        return self._checking[place in self._known].turn(place)
 
     def begin(self, name: str, address: str) -> None:
         """Count a try before it is made, so that many at once are no way around.
@@ -85,6 +93,10 @@ class Attempts:
     def note_success(self, name: str, address: str) -> None:
         """The right password: what came before it is forgotten."""
         place = place_of(address)
+        self._known[place] = None
+        self._known.move_to_end(place)
+        if len(self._known) > KEYS_MAX:
+            self._known.popitem(last=False)
         everywhere = self._failed.get((place, None), [])
         for at in self._failed.pop((place, name), []):
             if at in everywhere:

@@ -22,7 +22,7 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.log.blobs import Secret
-from artelier.log.queries import sealed_value
+from artelier.log.queries import sealed_values
 from artelier.testing.conformance.stage import StoreHarness, noted_draft, refuses, stream
 from artelier.testing.conformance.view import TALLY
 
@@ -122,7 +122,8 @@ class ErasingPromises(StoreHarness):
             assert await store.key_of("acme", names["ana"]) is None
             assert await store.subject_key_of("acme", names["ana"]) is None
             assert await store.blob("other", names["other"]) == b"ana"
-            sealed = [sealed_value(store.look, "acme", placeholder) for placeholder in PLACEHOLDERS]
+            stored = sealed_values(store.look, "acme", PLACEHOLDERS)
+            sealed = [stored[placeholder] for placeholder in PLACEHOLDERS]
             assert sealed == [(None,), (b"sealed",)]
             fresh = await keep_content(store, b"ana 0", subject=ANA)
             assert fresh.name != names["ana"]

@@ -188,8 +188,32 @@ async def _pipe(scene: Scene) -> str:
     return f"{answered} refused"
 
 
+async def _ask_from_afar(scene: Scene) -> str:
+    """Ask once on each of many connections, from 200 addresses, with much behind the request."""
+    opened: list[asyncio.StreamWriter] = []
+
+    async def one(number: int) -> Answer:
+        address = f"127.0.{2 + number % 200 // 100}.{1 + number % 100}"
+        try:
+            _, writer = await Client(scene.stranger.port, address=address).connect()
+        except OSError:
+            return Answer(0)
+        opened.append(writer)
+        writer.write(scene.stranger.head("GET", "/api/v1/me", {}) + b"x" * 250_000)
+        return Answer(200)
+
+    try:
+        answers = await many(3_000, one, at_once=100)
+        await asyncio.sleep(1.0)
+        return counted(answers)
+    finally:
+        for writer in opened:
+            writer.transport.abort()
+
+
 INPUTS = (
     Input(name="pipelined-strangers", attack=_pipe, twin=_served),
+    Input(name="strangers-of-200-addresses", attack=_ask_from_afar, twin=_served),
     _held("idle-connections", 1_050, _nothing),
     _held("slow-headers", 200, _headers),
     _held("slow-bodies", 200, _body),
