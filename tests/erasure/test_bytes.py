@@ -15,6 +15,7 @@ import pytest
 from artelier.errors import StoreLocked
 from artelier.log import Batch, DataKey, Erasing, SqliteStore, erasure, make_blob
 from artelier.log.blobs import Secret
+from artelier.log.rows import contents
 from artelier.log.sqlite import store as sqlite_store
 from artelier.log.sqlite.connection import SqliteDatabase
 from artelier.log.sqlite.store import open_connection
@@ -176,20 +177,24 @@ def test_an_erasure_writes_no_key_of_others_anew_unless_rows_were_moved(
     tell(tmp_path / "s.db", story)
 
 
-def test_what_a_key_takes_with_it_is_found_without_passing_over_other_contents(tmp_path: Path) -> None:
+def test_a_key_and_what_it_takes_with_it_are_found_without_passing_over_others(tmp_path: Path) -> None:
     steps = list[int]()
 
     async def story(store: SqliteStore) -> None:
+        many = await store.data_key("many")
+        await store.part_keys("many", many, count=3_000)
+        blobs = [make_blob("many", many, b"%d" % n)[1] for n in range(3_000)]
         key = await store.data_key("acme", canary("s", 1))
-        blobs = [make_blob("acme", await store.data_key("acme"), b"%d" % n)[1] for n in range(3_000)]
         await store.append(Batch(blobs=(*blobs, make_blob("acme", key, b"content")[1])))
         assert key.key_id is not None
-        wanted = Erasing(tenant="acme", keys=(key.key_id,))
         with open_connection(store.path) as db:
             assert isinstance(db, SqliteDatabase)
             db.db.set_progress_handler(lambda: steps.append(1), 10)
+            assert contents.find_key(db, "acme", [canary("s", 1)])
+            assert contents.find_key(db, "acme", ()) is None
+            assert contents.find_key(db, "many", ())
             db.begin()
-            assert erasure.wipe(db, wanted).blobs == 1
+            assert erasure.wipe(db, Erasing(tenant="acme", keys=(key.key_id,))).blobs == 1
             db.rollback()
 
     tell(tmp_path / "s.db", story)

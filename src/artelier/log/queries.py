@@ -274,7 +274,8 @@ async def subject_keys(store: Store, tenant: str, subject: str) -> tuple[int, ..
     return tuple(
         await fetch_column(
             store,
-            "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
+            "SELECT key_id FROM keys WHERE tenant = ? AND subject IS NOT NULL"
+            " AND (subject = ? OR subject = ?)",
             (tenant, names[0], names[-1]),
         )
     )
@@ -322,11 +323,8 @@ async def part_keys_in(store: Store, tenant: str) -> frozenset[int]:
     """Return the rows in `keys` of a tenant under which content can be erased as a part."""
     if store.schema_version < PARTS_SINCE:
         return frozenset()  # a file of an older version that cannot be written
-    return frozenset(
-        await fetch_column(
-            store, "SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,)
-        )
-    )
+    rows = await store.survey("SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,))
+    return frozenset(key_id for (key_id,) in rows)
 
 
 async def content_key(store: Store, tenant: str, name: bytes) -> int | None:

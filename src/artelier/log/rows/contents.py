@@ -245,7 +245,7 @@ _MAKE_PART = (
 
 def find_key(db: Database, tenant: str, names: Sequence[str]) -> tuple[int, bytes] | None:
     """Return row and secret of a subject's first key, by one or two names; without names, of the tenant's."""
-    whose = "(subject = ? OR subject = ?)" if names else "subject IS NULL"
+    whose = "subject IS NOT NULL AND (subject = ? OR subject = ?)" if names else "subject IS NULL"
     sql = f"SELECT key_id, secret FROM keys WHERE tenant = ? AND {whose} ORDER BY key_id LIMIT 1"
     return db.one(sql, (tenant, names[0], names[-1]) if names else (tenant,))
 

@@ -127,12 +127,16 @@ def note_moved_contents(db: sqlite3.Connection) -> None:
 
 
 def leave_keys_in_their_places(db: sqlite3.Connection) -> None:
-    """A key that is dropped leaves an empty row, so that none is moved; contents are found by their key.
+    """A key that is dropped leaves an empty row, so that none is moved; contents are found by their key, and
+    keys by their tenant.
 
     Rows of keys are moved when one grows or is deleted, as those of an older file were.
     """
     for statement in (
         "CREATE INDEX blobs_by_key ON blobs(key_id)",
+        # No subject stands in an index: what is erased would be left where its pages are moved.
+        "CREATE INDEX keys_of_tenants ON keys(tenant) WHERE subject IS NULL",
+        "CREATE INDEX keys_of_subjects ON keys(tenant) WHERE subject IS NOT NULL",
         "ALTER TABLE moved_contents ADD COLUMN keys INTEGER NOT NULL DEFAULT 0",
         """CREATE TRIGGER keys_grow AFTER UPDATE ON keys WHEN length(new.secret) > 0
             BEGIN UPDATE moved_contents SET keys = keys + 1; END""",
