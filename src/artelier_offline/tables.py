@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -53,6 +53,10 @@ TOTALS = (
 """Cells of rows that hold the sum of other rows."""
 _TOTAL_OF = r"(\S+[ -]+){1,2}(sub)?totals?:?"
 """The form of such cells that name a group too, for SQL, which takes linear time."""
+_STAND_INS = "-9, -99, -999, -9999, -99999, -999999"
+"""Numbers that some programs write where there is none."""
+_IS_GUESS = "not UTF-8"
+"""Words of the note on a file whose encoding could be another one."""
 _BLANKS = r"[\s\x{a0}\x{202f}]+"
 _HEADER_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)-?\d[\d.,]*")
 """A name of a column that may be a value of the first row; a year may be a name."""
@@ -135,6 +139,8 @@ class Fact:
     """Distinct values; of texts without differences of case and spaces, of numbers the finite ones."""
     low: date | None = None
     high: date | None = None
+    odd: str = ""
+    """Of numbers the only negative value, if it is one that stands for none; of texts one beyond ASCII."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,6 +156,9 @@ class Profile:
     cells: dict[str, list[tuple[Column, str]]] = field(default_factory=dict[str, list[tuple[Column, str]]])
     """Columns and values by the folded text of a cell."""
 
+    lone: dict[str, str] = field(default_factory=dict[str, str])
+    """A cell that has a row of its table for itself, by table."""
+
     def table(self, name: str) -> Table:
         return next(one for one in self.tables if one.name == name)
 
@@ -164,7 +173,20 @@ class Profile:
         Errors: `OfflineCannot` if it is open which of the rows count.
         """
         named, name = list(used), code(table.name)
+        if "may hold several tables" in table.note:
+            raise OfflineCannot(f"{name} is parted by an empty row or column, so it may hold several tables")
+        if table.name in self.lone:
+            cell = code(self.lone[table.name][:40])
+            raise OfflineCannot(f"{name} has a row that holds nothing but {cell}, which may be a note")
         for column in named:
+            odd, is_guess = self.facts[column].odd, _IS_GUESS in table.note
+            if odd and (column.type == "number" or is_guess):
+                why = (
+                    "may stand for no value"
+                    if column.type == "number"
+                    else "is in an encoding that was guessed"
+                )
+                raise OfflineCannot(f"{code(odd[:40])} in {code(column.name)} {why}")
             if self.facts[column].folded != self.facts[column].distinct:
                 odd = "writes the same value in several ways"
                 raise OfflineCannot(
@@ -281,6 +303,13 @@ def profile_sql(tables: Sequence[Table], words: Sequence[str]) -> str:
             f"SELECT 'table' AS part, {of} AS tbl, {head}, {copies} AS n, 0 AS folded, '' AS low, '' AS high"
             f" FROM {name}"
         )
+        if len(table.columns) > 2:
+            cells = [f"{quoted(one.name)}::VARCHAR" for one in table.columns]
+            where = f"{cells[0]} IS NOT NULL AND coalesce({', '.join(cells[1:])}) IS NULL"
+            parts.append(
+                f"SELECT 'lone', {of}, '', any_value({cells[0]}), count(*), 0, 0, '', '' FROM {name}"
+                f" WHERE {where} HAVING count(*) > 0"
+            )
         texts = ", ".join(f"{quoted(one.name)}::VARCHAR" for one in table.columns if one.type != "number")
         for column in table.columns:
             col, lit = quoted(column.name), literal(column.name)
@@ -292,6 +321,12 @@ def profile_sql(tables: Sequence[Table], words: Sequence[str]) -> str:
             elif column.type == "number":
                 folded = f"CASE WHEN isfinite({col}::DOUBLE) THEN {col} END"
             bounds = f"min({col})::VARCHAR, max({col})::VARCHAR" if column.type == "date" else "'', ''"
+            if column.type == "number":
+                below = f"min({col}) FILTER ({col} < 0)"
+                is_one = f"{below} IN ({_STAND_INS}) AND {below} = max({col}) FILTER ({col} < 0)"
+                bounds = f"CASE WHEN {is_one} THEN {below}::BIGINT::VARCHAR END, ''"
+            elif column.type == "text":
+                bounds = f"any_value({col}) FILTER (strlen({col}) > length({col})), ''"
             counts = f"count({col}), count(DISTINCT {col}), count(DISTINCT {folded})"
             parts.append(f"SELECT 'column', {of}, {lit}, '', {counts}, {bounds} FROM {name}")
             if column.type == "text":
@@ -316,7 +351,11 @@ def profile_from(tables: tuple[Table, ...], skipped: tuple[str, ...], answer: ob
             found.rows[table], found.copies[table] = filled, distinct
         elif part == "column":
             fact = Fact(filled=filled, distinct=distinct, folded=folded, low=_day(low), high=_day(high))
+            if columns[table, name].type in ("number", "text"):
+                fact = replace(fact, odd=low or "")
             found.facts[columns[table, name]] = fact
+        elif part == "lone":
+            found.lone[table] = cell
         else:
             found.cells.setdefault(cell.strip().lower(), []).append((columns[table, name], cell))
     if len(found.facts) != len(columns) or len(found.rows) != len(tables):

@@ -11,6 +11,7 @@ import pytest
 from artelier import AutonomousAgent, CompactionStrategy, Kernel, ModelRequest, tool
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.testing import ScriptedModel, tool_call
+from tests.processes import WarmPython
 
 
 def echo(request: ModelRequest) -> Any:
@@ -179,9 +180,7 @@ def test_two_processes_never_take_one_turn_for_each_others(tmp_path: Path) -> No
     asyncio.run(begin())
     at = str(time.time() + 1.5)
     started = {
-        word: subprocess.Popen(
-            [sys.executable, str(program), path, word, at], stdout=subprocess.PIPE, text=True
-        )
+        word: WarmPython([sys.executable, str(program), path, word, at], stdout=subprocess.PIPE, text=True)
         for word in ("dog", "cat")
     }
     lines = {word: process.communicate(timeout=60)[0].split("\n") for word, process in started.items()}

@@ -24,6 +24,7 @@ from tests.agents.crew import Crew
 from tests.agents.family import CHILD, Bank, Gate, boss, hand, open_family, statuses, told, work, worker
 from tests.kernel.crashes import Death, Deaths
 from tests.kernel.stage import World, assert_conserved, play
+from tests.processes import WarmPython
 
 ROOT = Path(__file__).parents[2]
 
@@ -178,7 +179,7 @@ def test_hole_8_a_named_parent_is_whose_memory_it_is(tmp_path: Path) -> None:
 
 def hang(folder: Path, point: str) -> None:
     """Work in another process until the child hangs at a point, and kill -9 it there."""
-    process = subprocess.Popen(
+    process = WarmPython(
         [sys.executable, "-W", "error", "-m", "tests.agents.crew", str(folder), point],
         cwd=ROOT,
         env=dict(os.environ),

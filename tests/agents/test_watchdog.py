@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,12 +14,12 @@ from tests.agents.crowd_of_doomed import LAST
 from tests.agents.doomed import open_doomed
 from tests.agents.family import CHILD, statuses, work
 from tests.kernel.stage import play
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, run_warm
 
 
 def killed(folder: Path, at: str, run: str = "r") -> bool:
     """Drive a run in a process of its own; whether that was killed."""
-    ended = subprocess.run(
+    ended = run_warm(
         [sys.executable, "-m", "tests.agents.doomed", str(folder), run, at],
         timeout=PATIENCE_S,
         check=False,
@@ -98,7 +97,7 @@ def test_the_child_that_ends_its_process_is_parked_and_not_its_parent(tmp_path: 
 def test_runs_beside_the_one_that_ends_its_process_are_not_parked_with_it(tmp_path: Path) -> None:
     """All three have stalled when process 3 begins; it takes them up one after the other."""
     for number in range(1, LAST + 1):
-        ended = subprocess.run(
+        ended = run_warm(
             [sys.executable, "-m", "tests.agents.crowd_of_doomed", str(tmp_path), str(number)],
             timeout=PATIENCE_S,
             check=False,

@@ -21,6 +21,9 @@ from artelier_offline import OfflineModel
 from tests.browser.served import WAIT_S
 from tests.server.house import on_a_port
 
+LOOK_S = 0.02
+"""The longest that a reply is held after its gate has opened."""
+
 
 class Gate:
     """Lets the offline model reply at once, or holds its replies until it is opened again.
@@ -48,8 +51,9 @@ class Gate:
         return time.time_ns() // 1_000
 
     async def sleep(self, seconds: float) -> None:
-        if not self._is_open.is_set():
-            await asyncio.to_thread(self._is_open.wait, WAIT_S)
+        # Without a bound, since a machine may be busy for longer than any; a server that stops cancels it.
+        while not self._is_open.is_set():
+            await asyncio.sleep(LOOK_S)
 
 
 def offline(gate: Gate | None = None, **more: Any) -> Callable[[Path], Kernel]:

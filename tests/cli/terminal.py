@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import WarmPython
+
 TIMEOUT_S = 60.0
 KILL = "kill -9"
 """Instead of an answer: the process is killed at this moment."""
@@ -38,7 +40,7 @@ def on_terminal(
     """Run a command; whenever the next text of `typed` appears, its answer is typed."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
+    process = WarmPython(
         [sys.executable, "-m", "artelier", *words],
         cwd=folder,
         stdin=theirs,

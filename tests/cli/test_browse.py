@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from artelier import ModelReply, Usage
 from tests.cli.conftest import Provider, Shell
+from tests.processes import run_warm
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ async def dies(run):
 def test_a_run_whose_process_was_killed_is_shown_as_driven_by_nobody(shell: Shell) -> None:
     shell.write("dies.py", DIES)
     command = [sys.executable, "-m", "artelier", "run", "dies.py:dies", "--run-id", "r1"]
-    killed = subprocess.run(command, cwd=shell.folder, check=False, capture_output=True)
+    killed = run_warm(command, cwd=shell.folder, check=False, capture_output=True)
 
     listed = shell("runs", "list")
     shown = shell("runs", "show", "r1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from artelier.testing.faults import Fault, Slow
 from tests.cli.conftest import Provider, Ran, Shell
 from tests.cli.terminal import KILL, on_terminal
 from tests.operations.writing.files import png, text_chunk
+from tests.processes import run_warm
 
 Say = Callable[..., Ran]
 
@@ -485,7 +485,7 @@ ARTELIER = [sys.executable, "-m", "artelier"]
 def test_a_pipe_and_a_file_are_read_line_by_line(shell: Shell) -> None:
     shell.write("said.txt", "Good evening\r\n\n/turns\nwithout an end")
     with (shell.folder / "said.txt").open() as file:
-        from_file = subprocess.run(
+        from_file = run_warm(
             [*ARTELIER, "chat", "f", "--json", "--profile", "rp-basic"],
             stdin=file,
             capture_output=True,
@@ -493,7 +493,7 @@ def test_a_pipe_and_a_file_are_read_line_by_line(shell: Shell) -> None:
             timeout=60,
             check=True,
         )
-    from_pipe = subprocess.run(
+    from_pipe = run_warm(
         [*ARTELIER, "chat", "f", "--json"],
         input="/turns\n",
         capture_output=True,
@@ -502,7 +502,7 @@ def test_a_pipe_and_a_file_are_read_line_by_line(shell: Shell) -> None:
         check=True,
     )
 
-    endless = subprocess.run(
+    endless = run_warm(
         [*ARTELIER, "chat", "f"],
         input="x" * 5_000_000,
         capture_output=True,

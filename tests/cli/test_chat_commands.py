@@ -161,3 +161,22 @@ def test_files_leave_as_they_came_and_thoughts_are_shown(say: Say, shell: Shell)
     assert objects(ran)[-1]["reasoning"] == "A guest."
     assert "thought: 2 words; /reasoning 0 shows them" in say("/turns").err
     assert say("/export x.json lorebook", "--json").code != 0
+    assert "a .json file" in say("/export mira.png character Mira").err
+
+
+def test_the_order_of_a_prompt_scenario_and_variables_are_set_and_taken_back(say: Say) -> None:
+    order = '[{"place": "history"}, {"place": "main"}, {"place": "text", "text": "Be brief."}]'
+    said = say(
+        f"/set prompts {order}",
+        "/set scenario A ferry at night.",
+        '/set variables {"coins": "3"}',
+        "/set prompts none",
+        "/set scenario none",
+        "--json",
+    )
+
+    shown = [one["settings"] for one in objects(said)]
+    assert shown[0] == {"prompts": ["history", "main", "Be brief."]}
+    assert shown[1:3] == [{"scenario": "A ferry at night."}, {"variables": {"coins": "3"}}]
+    assert shown[3:] == [{"prompts": []}, {"scenario": None}]
+    assert say('/set prompts [{"place": "main"}]').code != 0

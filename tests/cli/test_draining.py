@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Provider, Shell
 from tests.cli.test_do_solo import calls, do
+from tests.processes import WarmPython
 
 PATIENCE_S = 60
 
@@ -79,7 +80,7 @@ def test_sigterm_lets_the_tool_at_work_end_and_begins_nothing_more(
         _approved(shell, provider, address)
         asked = provider.calls
         words = [sys.executable, "-m", "artelier", *command, "--drain-s", str(PATIENCE_S)]
-        with subprocess.Popen(
+        with WarmPython(
             words, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             try:
@@ -113,7 +114,7 @@ def test_a_tool_that_does_not_end_is_cut_off_after_the_time_that_was_given(
     with _open(office) as address:
         _approved(shell, provider, address)
         words = [sys.executable, "-m", "artelier", "worker", "--drain-s", "0"]
-        with subprocess.Popen(
+        with WarmPython(
             words, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             try:

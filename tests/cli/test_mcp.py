@@ -28,7 +28,7 @@ from artelier.testing import ScriptedModel, tool_call
 from artelier.tools.mcp import McpServer
 from tests.cli.conftest import Provider, Shell
 from tests.media.samples import painter, png
-from tests.processes import killed_at_last
+from tests.processes import WarmPython, killed_at_last, run_warm
 from tests.tools.contexts import Recorder
 
 GREETING: list[dict[str, Any]] = [
@@ -116,7 +116,7 @@ def test_stdout_carries_nothing_but_the_protocol(shell: Shell, sales: str) -> No
         {"jsonrpc": "2.0", "id": 5, "method": "no/such"},
     ]
     with (
-        subprocess.Popen(
+        WarmPython(
             words("--workspace", sales, "--json"),
             cwd=shell.folder,
             env=dict(os.environ),
@@ -148,7 +148,7 @@ def test_stdout_carries_nothing_but_the_protocol(shell: Shell, sales: str) -> No
 
 def test_a_signal_ends_it_while_the_client_is_still_there(shell: Shell) -> None:
     with (
-        subprocess.Popen(
+        WarmPython(
             words(),
             cwd=shell.folder,
             env=dict(os.environ),
@@ -191,7 +191,7 @@ asyncio.run(main())
 def test_what_prints_or_reads_meanwhile_does_not_meet_the_protocol(shell: Shell) -> None:
     given = "".join(json.dumps(message) + "\n" for message in GREETING)
 
-    done = subprocess.run(
+    done = run_warm(
         [sys.executable, "-c", NOISY],
         cwd=shell.folder,
         input=given,
@@ -209,7 +209,7 @@ def test_what_prints_or_reads_meanwhile_does_not_meet_the_protocol(shell: Shell)
 
 def test_a_line_without_end_ends_the_conversation(shell: Shell) -> None:
     with (
-        subprocess.Popen(
+        WarmPython(
             words(),
             cwd=shell.folder,
             env=dict(os.environ),
@@ -538,7 +538,7 @@ class Web:
 def on_the_web(shell: Shell, *options: str) -> Iterator[Web]:
     """A server over HTTP, ended by SIGTERM."""
     with (
-        subprocess.Popen(
+        WarmPython(
             words("--transport", "http", "--principal", "user:kim", *options),
             cwd=shell.folder,
             env=dict(os.environ),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.terminal import Seen, on_terminal
-from tests.processes import PATIENCE_S, killed_at_last
+from tests.processes import PATIENCE_S, WarmPython, killed_at_last
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +109,7 @@ def test_an_interrupted_run_is_resumable_and_says_how(shell: Shell, stop: signal
     words = [sys.executable, "-m", "artelier", "run", "long.py:main", "--run-id", "w1"]
 
     with (
-        subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run,
+        WarmPython(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run,
         killed_at_last(run),
     ):
         assert run.stderr is not None
@@ -133,7 +133,7 @@ def test_commands_reach_a_run_that_another_process_drives(shell: Shell) -> None:
     shell.write("long.py", "async def main(run):\n    return await run.wait_for('go')\n")
     words = [sys.executable, "-m", "artelier", "run", "long.py:main", "--run-id", "w1"]
 
-    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    with WarmPython(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         while "waits for the signal go" not in run.stderr.readline():
             assert run.poll() is None
@@ -156,7 +156,7 @@ def test_a_worker_ends_cleanly_on_sigterm(shell: Shell) -> None:
     shell("db", "migrate")
     words = [sys.executable, "-m", "artelier", "worker"]
 
-    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    with WarmPython(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         assert "worker on" in run.stderr.readline()
         run.send_signal(signal.SIGTERM)

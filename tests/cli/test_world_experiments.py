@@ -16,7 +16,7 @@ import pytest
 
 from artelier.cli import exit_codes
 from tests.cli.conftest import Shell
-from tests.processes import killed_at_last
+from tests.processes import WarmPython, killed_at_last
 
 RULES = """
 def give(facts):
@@ -139,7 +139,7 @@ def test_a_sweep_that_was_killed_goes_on(shell: Shell) -> None:
     shell.write("rules.py", GATED)
     gate = shell.write("gate", "")
     words = ["--seeds", "5", "--ticks", "6", "--policies", "rules.py"]
-    process = subprocess.Popen(
+    process = WarmPython(
         [
             sys.executable,
             "-m",
@@ -188,7 +188,7 @@ def test_processes_end_with_the_sweep_that_started_them(shell: Shell) -> None:
     shell.write("rules.py", GATED)
     shell.write("gate", "")
     words = ["--seeds", "4", "--ticks", "2", "--policies", "rules.py"]
-    process = subprocess.Popen(
+    process = WarmPython(
         [
             sys.executable,
             "-m",

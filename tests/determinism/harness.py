@@ -230,7 +230,7 @@ def live_through(path: Path, program: Program, seed: object, *, every: int = 1) 
 
     `every`: only of every so many deaths.
     """
-    deaths = Deaths(path / "s.db", World())
+    deaths = Deaths(path / "s.db", World(), every=every)
 
     async def first(loop: VirtualLoop) -> Ended:
         outside = Outside(seed)
@@ -241,7 +241,7 @@ def live_through(path: Path, program: Program, seed: object, *, every: int = 1) 
             return ended
 
     found = [virtually(first)]
-    for death in deaths.found[::every]:
+    for death in deaths.found:
         try:
             found.append(virtually(partial(_resumed, death, program, f"{seed} {death.number}")))
         except BaseException as error:
@@ -252,7 +252,7 @@ def live_through(path: Path, program: Program, seed: object, *, every: int = 1) 
 
 def live_through_retry(path: Path, failing: Program, program: Program, seed: object) -> None:
     """Drive a program that fails, retry it as one that does not, also from deaths of that drive."""
-    deaths = Deaths(path / "s.db", World())
+    deaths = Deaths(path / "s.db", World(), every=5)
 
     async def fail(loop: VirtualLoop) -> None:
         outside = Outside(seed)
@@ -273,7 +273,7 @@ def live_through_retry(path: Path, failing: Program, program: Program, seed: obj
 
     virtually(fail)
     virtually(go_on)
-    for death in deaths.found[::5]:
+    for death in deaths.found:
         ended = virtually(partial(_resumed, death, program, f"{seed} {death.number}"))
         assert ended.status == "completed"
 

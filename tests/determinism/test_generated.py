@@ -31,7 +31,7 @@ def test_a_generated_program_that_once_replayed_otherwise_does_no_more(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1_000, 1_030))
+@pytest.mark.parametrize("seed", range(1_006, 1_018))
 def test_a_generated_program_that_is_killed_at_every_event_ends_as_its_log_allows(
     tmp_path: Path, seed: int
 ) -> None:
@@ -44,7 +44,7 @@ computed step that is asked for behind several cancellations at one place; 28846
 cancellation while what it cleans up with comes from the log."""
 
 
-@pytest.mark.parametrize("seed", [*range(30), 243, 309, 311, 336, 357, 403, 458, 689, *LATER])
+@pytest.mark.parametrize("seed", [*range(10), 18, 19, 243, 309, 311, 336, 357, 403, 458, 689, *LATER])
 def test_a_generated_program_that_fails_in_between_goes_on_when_it_is_retried(
     tmp_path: Path, seed: int
 ) -> None:
@@ -69,9 +69,14 @@ async def _ask(run: Run, text: str, *, key: str) -> str:
     return (await run.step_model(model="m", messages=[user(text)], key=key)).text
 
 
-@pytest.mark.parametrize("is_group", [True, False], ids=["group", "cancelled"])
-@pytest.mark.parametrize("shape", ["finally", "except", "swallow"])
-@pytest.mark.parametrize("clean", [_nap, look, put, _compute])
+@pytest.mark.parametrize(
+    ("clean", "shape", "is_group"),
+    [
+        (clean, shape, (row + column) % 2 == 0)
+        for row, clean in enumerate((_nap, look, put, _compute))
+        for column, shape in enumerate(("finally", "except", "swallow"))
+    ],
+)
 def test_code_that_cleans_up_behind_a_failure_goes_on_when_it_is_retried(
     tmp_path: Path, clean: Callable[[Run, str], Awaitable[Any]], shape: str, is_group: bool
 ) -> None:

@@ -36,21 +36,11 @@ def test_a_program_that_the_guide_excludes_still_comes_to_an_end(tmp_path: Path,
     assert virtually(first) == "completed"
 
 
-def _hold(name: str, path: Path, seed: object, *, every: int) -> None:
-    for ended in live_through(path, PROGRAMS[name], seed, every=every):
-        if name in CHECKS:
-            assert CHECKS[name](ended.result), ended.result
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_program_that_is_killed_ends_as_its_log_allows_and_replays(tmp_path: Path, name: str) -> None:
-    _hold(name, tmp_path, f"{name} 1", every=7)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_that_is_killed_at_every_event_ends_as_its_log_allows_and_replays(
     tmp_path: Path, name: str
 ) -> None:
-    """Of another seed than the test above, whose deaths would be among these."""
-    _hold(name, tmp_path, f"{name} 0", every=1)
+    for ended in live_through(tmp_path, PROGRAMS[name], f"{name} 0", every=1):
+        if name in CHECKS:
+            assert CHECKS[name](ended.result), ended.result

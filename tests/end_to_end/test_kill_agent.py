@@ -16,6 +16,7 @@ import pytest
 
 from artelier.testing import tool_call
 from artelier.testing.openai_server import OpenAIServer
+from tests.processes import WarmPython
 from tests.verification import is_store
 
 PROGRAM = '''
@@ -88,7 +89,7 @@ def start(cwd: Path, server: OpenAIServer, *arguments: str) -> subprocess.Popen[
     (cwd / "program.py").write_text(PROGRAM)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
     environ |= {"OPENAI_API_KEY": "test", "OPENAI_BASE_URL": server.base_url}
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "program.py", *arguments],
         cwd=cwd,
         env=environ,

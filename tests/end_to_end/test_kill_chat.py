@@ -15,6 +15,7 @@ import pytest
 from artelier import Kernel, Session
 from artelier.errors import NotFound
 from tests.end_to_end.test_kill_agent import kill_at
+from tests.processes import WarmPython, run_warm
 
 PROGRAM = """
 import asyncio, json, sys
@@ -49,7 +50,7 @@ asyncio.run(main())
 def start(cwd: Path) -> subprocess.Popen[str]:
     (cwd / "program.py").write_text(PROGRAM)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "program.py"],
         cwd=cwd,
         env=environ,
@@ -80,7 +81,7 @@ def test_a_killed_chat_says_and_keeps_the_same_as_an_undisturbed_one(tmp_path: P
         kills = sum(kill_at(start(folders[name]), database, count) for count in stops)
         assert finish(folders[name]) == expected, (name, kills)
         assert kills, name
-        checked = subprocess.run(
+        checked = run_warm(
             [sys.executable, "-m", "artelier", "verify", "--db", str(database), "--json"],
             capture_output=True,
             text=True,
@@ -100,7 +101,7 @@ def talk(database: Path, *, runs: int) -> subprocess.Popen[str]:
     command += ["--profile", "support-desk", "--model", "offline", "--user", "Bob", "--char", "Ann"]
     for text in SAID[runs:]:
         command += ["--message", text]
-    return subprocess.Popen(
+    return WarmPython(
         command,
         cwd=database.parent,
         env=environ,

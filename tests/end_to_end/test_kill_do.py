@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from artelier.cli import main
+from tests.processes import WarmPython
 
 GOAL = "Which two shops sold most, and what changed from Q1 to Q2? Write a report."
 RUN = "killed"
@@ -34,7 +35,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "-m", "artelier", *arguments],
         cwd=cwd,
         env=environ,

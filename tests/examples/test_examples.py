@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_warm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -40,7 +41,7 @@ PROMISES = {
 
 
 def run_example(name: str, folder: Path) -> str:
-    done = subprocess.run(
+    done = run_warm(
         [sys.executable, "-W", "error", str(EXAMPLES / name)],
         cwd=folder,
         env={**os.environ, "NO_COLOR": "1"},

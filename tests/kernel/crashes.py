@@ -27,10 +27,12 @@ class Deaths:
     file half written: it is what a `kill -9` at that instant leaves.
     """
 
-    def __init__(self, path: Path, world: World, *, skip: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: Path, world: World, *, skip: tuple[str, ...] = (), every: int = 1) -> None:
+        """`every`: only of every so many instants."""
         self._path = path
         self._world = world
         self._skip = skip
+        self._every = every
         self.found: list[Death] = []
         self._seen: set[tuple[bytes, tuple[str, ...]]] = set()
         self._lock = threading.Lock()
@@ -45,8 +47,10 @@ class Deaths:
         state = (log.read_bytes() if log.exists() else b"", tuple(self._world.done))
         if state in self._seen:
             return  # nothing has changed outside or on disk since another copy
+        number = len(self._seen)
         self._seen.add(state)
-        number = len(self.found)
+        if number % self._every:
+            return
         copy = self._path.with_name(f"{self._path.stem}-{number}.db")
         world = self._world.copy()
         shutil.copy(self._path, copy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from artelier.ports.model import Usage
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.crashes import Death, Deaths
 from tests.kernel.stage import ACME, EAGER, PRICE, World, ask, assert_conserved, last, play, result_of
+from tests.processes import run_warm
 
 
 def _answer(request: ModelRequest) -> ModelReply:
@@ -260,7 +260,7 @@ asyncio.run(main())
 
 def _run_program(folder: Path, point: str = "never", number: int = 0) -> int:
     command = [sys.executable, "-c", _PROGRAM, str(folder), point, str(number)]
-    return subprocess.run(command, env=dict(os.environ), timeout=60, check=False).returncode
+    return run_warm(command, env=dict(os.environ), timeout=60, check=False).returncode
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -22,6 +21,7 @@ from artelier.ledger.queries import scope_limits
 from artelier.ports.model import Price, Usage
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import play
+from tests.processes import WarmPython
 
 
 async def until(is_there: Callable[[], bool]) -> None:
@@ -250,7 +250,7 @@ def test_a_child_in_another_process_obeys_the_first_cap_above_it(tmp_path: Path)
                         await child.wait_for("go")
             await desk.signal("child", "go", 1)
             environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-            spender = subprocess.Popen([sys.executable, "-c", SPENDER, str(tmp_path)], env=environ)
+            spender = WarmPython([sys.executable, "-c", SPENDER, str(tmp_path)], env=environ)
             try:
                 await until(
                     lambda: (tmp_path / "calls").exists() and int((tmp_path / "calls").read_text() or 0) > 20

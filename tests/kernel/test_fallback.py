@@ -70,6 +70,27 @@ def test_an_agent_goes_on_with_the_second_model_and_replays(tmp_path: Path) -> N
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("up", ["a", "b"])
+def test_after_all_have_failed_a_retry_asks_from_the_first_one_on(tmp_path: Path, up: str) -> None:
+    models = {
+        name: ScriptedModel([ProviderUnavailable("down")] * (2 if name == up else 4) + ["done"])
+        for name in ("a", "b")
+    }
+
+    async def main() -> None:
+        with open_with(tmp_path, **models) as kernel:
+            agent, desk = AutonomousAgent(kernel=kernel, identity="You answer."), kernel.for_tenant()
+            failed = await agent.run(run_id="r", models=["a", "b"], prompt="Hello?")
+            assert (failed.status, failed.reason) == ("failed", "provider_unavailable")
+            await desk.retry("r")
+            assert (await agent.resume("r")).text == "done"
+            assert (await desk.replay("r", agent.drive)).status == "completed"
+
+    asyncio.run(main())
+
+    assert [len(one.requests) for one in models.values()] == ([3, 2] if up == "a" else [4, 3])
+
+
 def test_when_all_fail_the_last_failure_is_raised(tmp_path: Path) -> None:
     models = {name: ScriptedModel([ProviderUnavailable(f"{name} is down")] * 2) for name in "ab"}
 

@@ -21,13 +21,14 @@ from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.process import has_ended, holder, is_own, process_numbers, retire
 from tests.kernel.prober import RUN, code, open_bank, paid
 from tests.kernel.stage import drive, events, open_kernel, play, result_of
+from tests.processes import WarmPython
 
 KEY = f"default/{RUN}:1"
 RECEIPT = f"receipt {KEY}"
 
 
 def _process(folder: Path, when: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "-m", "tests.kernel.prober", str(folder), when],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

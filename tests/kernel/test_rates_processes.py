@@ -15,7 +15,7 @@ import pytest
 
 from tests.kernel.rated import COST, PATIENCE_S, REQUESTS, opened
 from tests.kernel.stage import assert_conserved
-from tests.processes import killed_at_last
+from tests.processes import WarmPython, killed_at_last
 
 MINUTE_US = 60_000_000
 EACH = 20
@@ -27,7 +27,7 @@ def lines(path: Path) -> list[list[str]]:
 
 def process(folder: Path, name: str, began_us: int, stack: ExitStack) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.kernel.rated", str(folder), name, str(EACH)]
-    one = subprocess.Popen([*command, str(began_us)])
+    one = WarmPython([*command, str(began_us)])
     stack.callback(one.wait)
     stack.enter_context(killed_at_last(one))
     return one

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from tests.kernel.stage import (
     until,
 )
 from tests.kernel.stepper import CYCLES, cycles_of, looping
+from tests.processes import run_warm
 
 
 async def _after(runs: TenantKernel, cycles: int, run_id: str = "r") -> None:
@@ -387,6 +387,6 @@ def test_a_step_outlives_kill_9(tmp_path: Path, point: str) -> None:
             assert await looping(runs) == "completed"
 
     play(before())
-    process = subprocess.run([sys.executable, "-m", "tests.kernel.stepper", str(tmp_path), point], timeout=90)
+    process = run_warm([sys.executable, "-m", "tests.kernel.stepper", str(tmp_path), point], timeout=90)
     assert process.returncode == -signal.SIGKILL
     play(after())

@@ -33,8 +33,10 @@ from artelier.testing.conformance.stage import batch
 from artelier.testing.conformance.view import TALLY, total
 from artelier.testing.store_conformance import StoreConformance
 from artelier_lab.pgbouncer import POOL_SIZE, PgBouncer, find_pgbouncer
+from artelier_lab.postgres_proxy import PostgresProxy, count_waits
 from artelier_lab.postgres_server import PostgresServer, shared_server
-from tests.log.proxy import Proxy, check_commits_in_doubt, count_waits
+from tests.log.proxy import check_commits_in_doubt
+from tests.processes import run_warm
 
 SALES = Path(__file__).parents[2] / "examples/data/sales"
 
@@ -161,10 +163,10 @@ def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
     server = has_server()
     if is_before_pooler:
         pooler = start_pooler(server.folder)
-        proxy = Proxy(pooler.folder)
+        proxy = PostgresProxy(pooler.folder)
         through = direct.replace(str(server.folder), str(proxy.folder))
     else:
-        proxy = Proxy(server.folder)
+        proxy = PostgresProxy(server.folder)
         pooler = start_pooler(proxy.folder)
         through = direct.replace(str(server.folder), str(pooler.folder))
     try:
@@ -177,7 +179,7 @@ def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
 def test_a_writer_waits_for_a_pooler_twice(direct: str) -> None:
     server = has_server()
     pooler = start_pooler(server.folder)
-    proxy = Proxy(pooler.folder)
+    proxy = PostgresProxy(pooler.folder)
     try:
         through = direct.replace(str(server.folder), str(proxy.folder))
         assert count_waits(proxy, through=through) == 2
@@ -309,7 +311,7 @@ def test_a_copy_through_a_pooler_has_the_same_head(address: str, tmp_path: Path)
 
 def test_a_mission_is_followed_exported_and_verified(address: str, tmp_path: Path) -> None:
     def artelier(*words: str) -> str:
-        done = subprocess.run(
+        done = run_warm(
             [sys.executable, "-m", "artelier", *words],
             cwd=tmp_path,
             env={**os.environ, "ARTELIER_DB": address},

@@ -31,9 +31,10 @@ from artelier.log.contract import Batch
 from artelier.log.places import label_of, open_store, verify_place
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, Noted, total
+from artelier_lab.postgres_proxy import PostgresProxy, count_waits
 from artelier_lab.postgres_server import PostgresServer, shared_server
-from tests.log.proxy import Proxy, check_commits_in_doubt, count_waits
-from tests.processes import killed_at_last
+from tests.log.proxy import check_commits_in_doubt
+from tests.processes import WarmPython, killed_at_last
 
 if TYPE_CHECKING:
     from artelier.log.postgres.store import ServerFacts
@@ -67,21 +68,23 @@ def tell(address: str, story: Callable[[Store], Awaitable[object]]) -> None:
 
 
 @pytest.fixture
-def proxy(server: PostgresServer) -> Generator[Proxy]:
-    made = Proxy(server.folder)
+def proxy(server: PostgresServer) -> Generator[PostgresProxy]:
+    made = PostgresProxy(server.folder)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_a_commit_in_doubt_ends_in_a_receipt_or_in_nothing(
-    server: PostgresServer, proxy: Proxy, address: str, cut: str
+    server: PostgresServer, proxy: PostgresProxy, address: str, cut: str
 ) -> None:
     through = address.replace(str(server.folder), str(proxy.folder))
     check_commits_in_doubt(proxy, through=through, direct=address, cut=cut, count=10)
 
 
-def test_a_writer_waits_for_the_server_twice(server: PostgresServer, proxy: Proxy, address: str) -> None:
+def test_a_writer_waits_for_the_server_twice(
+    server: PostgresServer, proxy: PostgresProxy, address: str
+) -> None:
     """For its turn, and at its commit."""
     through = address.replace(str(server.folder), str(proxy.folder))
     assert count_waits(proxy, through=through) == 2
@@ -320,7 +323,7 @@ def test_the_server_that_tells_of_commits_must_be_known_too() -> None:
 
 
 def _artelier(address: str, *words: str, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "-m", "artelier", *words],
         cwd=cwd,
         env={**os.environ, "ARTELIER_DB": address},

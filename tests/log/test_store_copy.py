@@ -24,7 +24,7 @@ from artelier.testing.conformance.erasure import ANA, keep_content, record
 from artelier.testing.conformance.stage import batch, stream
 from artelier.testing.conformance.view import TALLY, total
 from artelier_lab.postgres_server import shared_server
-from tests.processes import fork
+from tests.processes import WarmPython, fork, run_warm
 
 ROOT = Path(__file__).parents[2]
 SALES = ROOT / "examples/data/sales"
@@ -327,7 +327,7 @@ def test_an_empty_store_is_copied(way: tuple[str, str]) -> None:
 
 
 def artelier(*words: str, db: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_warm(
         [sys.executable, "-m", "artelier", *words],
         cwd=cwd,
         env={**os.environ, "ARTELIER_DB": db},
@@ -342,7 +342,7 @@ def test_a_run_goes_on_in_the_copy_and_in_the_copy_of_that(tmp_path: Path) -> No
     """A run is killed over a file, takes a step over a server, and ends over another file."""
     first, server, last = "first.db", place("postgres", tmp_path), "last.db"
     goal = ("do", "--solo", "Which three regions sold most?", "--run-id", "goal", "--workspace", str(SALES))
-    begun = subprocess.Popen(
+    begun = WarmPython(
         [sys.executable, "-m", "artelier", *goal, "--db", first],
         cwd=tmp_path,
         stdout=subprocess.PIPE,

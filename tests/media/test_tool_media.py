@@ -44,7 +44,7 @@ def shows(*names: str) -> Any:
 
 
 async def camera(folder: Path) -> list[Any]:
-    command = [sys.executable, str(CAMERA), str(folder)]
+    command = [sys.executable, "-S", str(CAMERA), str(folder)]
     return list(await McpServer("camera", command=command, timeout_s=30.0).tools())
 
 

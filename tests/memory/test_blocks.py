@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from artelier.errors import AccessDenied, Exhausted, InvalidRequest, NotFound
 from artelier.memory import SQLiteMemoryStore
 from artelier.memory.blocks import BLOCKS_MAX
 from tests.kernel.stage import play
+from tests.processes import WarmPython
 
 
 def test_a_block_is_an_artifact_with_a_history_that_only_its_agent_reads() -> None:
@@ -202,7 +202,7 @@ asyncio.run(main())
 
 def test_appends_of_several_processes_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "agent_memory.db"
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in "abc"]
+    writers = [WarmPython([sys.executable, "-c", WRITER, str(path), name]) for name in "abc"]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
 
     async def read() -> tuple[list[str], int]:

@@ -40,12 +40,13 @@ from tests.missions.task_stage import (
     write,
 )
 from tests.missions.test_task_acts import agent
+from tests.processes import WarmPython
 
 ENDED = {"status": "done", "reason": "", "outputs": ["m/report@2"], "text": REPORT}
 
 
 def start(folder: Path, *deadly: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "-m", "tests.missions.task_program", str(folder), *deadly],
         text=True,
         stdout=subprocess.PIPE,

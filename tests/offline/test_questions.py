@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import defaultdict
 from datetime import date
 from pathlib import Path
@@ -244,3 +245,35 @@ def test_an_answer_says_how_the_values_it_used_are_written(tmp_path: Path) -> No
     assert "- `sales`: above the header: Shops in May." in told
     assert "- `revenue`: numbers written as '1.234,50', with a decimal comma." in told
     assert "`fee`" not in told
+
+
+ODD = {
+    "a number that stands for none": (
+        "station,rain\na,3\nb,-999\nc,4\n",
+        "What is the average rain?",
+        "`-999` in `rain` may stand for no value",
+    ),
+    "a note below the rows": (
+        "city,rain,sun\nRome,3,1\nOslo,4,2\nSource: the office,,\n",
+        "How many rows are in data?",
+        "holds nothing but `Source: the office`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD, ids=list(ODD))
+def test_what_only_looks_like_data_is_named_and_not_counted(tmp_path: Path, name: str) -> None:
+    text, question, why = ODD[name]
+
+    with pytest.raises(OfflineCannot, match=re.escape(why)):
+        workspace(tmp_path, data=text).ask(question)
+
+
+def test_a_value_in_an_encoding_that_was_guessed_is_not_told(tmp_path: Path) -> None:
+    text = "town,rain\nŁódź,3\nOpole,4\n"
+    (tmp_path / "data.csv").write_bytes(text.encode("iso-8859-2"))
+    desk = Workspace(tmp_path)
+
+    with pytest.raises(OfflineCannot, match="in an encoding that was guessed"):
+        desk.ask("What is the total rain by town?")
+    assert "**7**" in desk.ask("What is the total rain?").text

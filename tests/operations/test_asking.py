@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from artelier import Session
 from artelier.agents import Worker
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from tests.operations.chats import opened, play
+from tests.processes import run_warm
 
 
 def test_a_turn_that_is_asked_for_is_driven_by_whoever_resumes_it(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ asyncio.run(main())
 
 def killed_while_asking(folder: Path) -> None:
     """A chat whose process is killed between `turn.asked` and the first event of the run."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(folder / "state.db")], check=False)
+    done = run_warm([sys.executable, "-c", KILLED, str(folder / "state.db")], check=False)
     assert done.returncode == -signal.SIGKILL
 
 

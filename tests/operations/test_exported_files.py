@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 
 import pytest
 
 from artelier import ModelReply, ModelRequest, Session
 from artelier.artifacts.media.inspection import read_header
 from artelier.chat.conversation_files import parse_chat
-from artelier.errors import ArtelierError, InvalidRequest, NotFound
-from artelier.operations.lore.character_cards import card_json, chunks, read_card
+from artelier.errors import ArtelierError, InvalidImport, InvalidRequest, NotFound
+from artelier.operations.lore.character_cards import card_json, chunks, read_card, write_charx
 from artelier.operations.lore.chat_log import sent_us
 from artelier.ports.model import Part, reasoning_part
 from tests.operations.chats import opened, play, requests_of
@@ -106,6 +108,80 @@ def test_a_character_that_was_changed_is_written_into_its_picture_with_what_nobo
                 "name": "Ann",
                 "description": "Tall.",
             }
+
+    play(run())
+
+
+def test_a_character_of_an_archive_goes_out_in_it_with_all_other_files(tmp_path: Path) -> None:
+    """Also those with names outside ASCII, and those that nobody could unpack."""
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("assets/icon.png", png(), ZIP_STORED)
+        archive.writestr("card.json", encoded(CARD))
+        archive.writestr("assets/żółw.txt", "x" * 1_000)
+        archive.writestr("module.risum", b"\0\1\2", ZIP_LZMA)
+    given = packed.getvalue()
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.import_file(given, name="m.charx")
+            assert (await session.export_file("character")).content == given
+            char = (await session.settings()).char
+            await session.change(char={**char, "description": "A retired smith."})
+            made = await session.export_file("character")
+            assert made.name.endswith(".charx") and b"A smith." not in made.content
+            with ZipFile(BytesIO(made.content)) as now, ZipFile(packed) as was:
+                assert now.testzip() is None
+                data = json.loads(now.read("card.json"))["data"]
+                assert (data["description"], data["relationships"]) == ("A retired smith.", [{"with": "Bob"}])
+                assert sorted(now.namelist()) == sorted(was.namelist())
+                for name in set(was.namelist()) - {"card.json"}:
+                    assert now.read(name) == was.read(name), name
+                    assert now.getinfo(name).compress_type == was.getinfo(name).compress_type
+            again = await Session.open(kernel, "d", model="m")
+            await again.import_file(made.content, name="m.charx")
+            assert (await again.settings()).char["description"] == "A retired smith."
+
+    play(run())
+
+
+def test_an_archive_with_two_files_at_one_place_is_not_written_anew() -> None:
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        archive.writestr("card.json", encoded(CARD))
+        archive.writestr("one", b"1")
+        archive.filelist.append(archive.getinfo("one"))
+
+    with pytest.raises(InvalidImport, match="each file at a place of its own"):
+        write_charx(packed.getvalue(), b"{}")
+
+
+def test_scenario_and_variables_of_a_chat_are_followed_and_go_out_equal(tmp_path: Path) -> None:
+    metadata = {"scenario": "A ship burns.", "variables": {"n": 3, "mood": "tense"}, "world_info": "Sea"}
+    given = [{"user_name": "Kim", "character_name": "Mira", "chat_metadata": metadata}, *CHAT[1:3]]
+    char = {"name": "Mira", "scenario": "A forge.", "description": "{{getvar::n}} hammers."}
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m", char=char)
+            taken = await session.import_file(lines(*given), name="old.jsonl")
+            assert "kept of chat_metadata, but not followed: world_info" in taken.warnings
+            await session.generate("So?")
+            shown = requests_of(session)[-1].messages[0].text
+            assert "A ship burns." in shown and "A forge." not in shown and "3 hammers." in shown
+            exported = (await session.export_file("chat")).content.splitlines()
+            assert json.loads(exported[0]) == given[0]
+
+            await session.change(scenario=None, variables={"n": "4"})
+            await session.generate("And?")
+            shown = requests_of(session)[-1].messages[0].text
+            assert "A forge." in shown and "4 hammers." in shown
+            head = json.loads((await session.export_file("chat")).content.splitlines()[0])
+            assert head["chat_metadata"] == {"variables": {"n": "4"}, "world_info": "Sea"}
+            own = await session.import_file(lines(*given), name="old.jsonl")
+            assert "variables: the chat keeps its own" in own.warnings
+            assert (await session.settings()).scenario == "A ship burns."
 
     play(run())
 
@@ -258,7 +334,7 @@ def test_a_preset_goes_out_as_it_came_in_but_for_what_was_changed(tmp_path: Path
         with opened(tmp_path) as kernel:
             session = await Session.open(kernel, "c", model="m")
             taken = await session.import_file(given, name="mine.json")
-            assert any("personality: off there" in one for one in taken.warnings)
+            assert any("wi_format" in one for one in taken.warnings)
             made = await session.export_file("preset")
             assert (made.content, made.is_original) == (given, True)
 
@@ -272,7 +348,7 @@ def test_a_preset_goes_out_as_it_came_in_but_for_what_was_changed(tmp_path: Path
             other = await Session.open(kernel, "d", model="m")
             await other.import_file((await session.export_file("preset")).content, name="again.json")
             now, then = await other.settings(), await session.settings()
-            assert (now.params, now.system, now.note) == (then.params, then.system, then.note)
+            assert (now.params, now.system, now.prompts) == (then.params, then.system, then.prompts)
 
     play(run())
 
@@ -306,14 +382,22 @@ def test_what_a_chat_does_not_have_is_named(tmp_path: Path) -> None:
                 await session.export_file("wallpaper")
             made = await session.export_file("character", name="Bob")
             assert read_card(made.content).character.name == "Bob"
-            await session.change(temperature=0.5, system="Be kind.", note={"prompt": "Rain.", "depth": 2})
+            await session.change(temperature=0.5, system="Be kind.", prompts=PARTS)
             preset = await session.export_file("preset")
             other = await Session.open(kernel, "d", model="m")
             await other.import_file(preset.content, name="preset.json")
             now, then = await other.settings(), await session.settings()
-            assert (now.params, now.system, now.note) == (then.params, then.system, then.note)
+            assert (now.params, now.system, now.prompts) == (then.params, then.system, then.prompts)
 
     play(run())
+
+
+PARTS: list[dict[str, Any]] = [
+    {"place": "main", "role": "user"},
+    {"place": "history"},
+    {"id": "hail", "text": "Hail."},
+    {"id": "rain", "text": "Rain.", "depth": 2},
+]
 
 
 FOLDER = os.environ.get("ARTELIER_FOREIGN_FILES", "")

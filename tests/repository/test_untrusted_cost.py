@@ -55,6 +55,12 @@ ALLOWED: dict[str, str] = {
         operations/lore/character_cards.py:<module> zipfile.BadZipFile
         operations/lore/character_cards.py:card_of_charx zipfile.ZIP_STORED
         operations/lore/character_cards.py:card_of_charx zipfile.ZIP_DEFLATED
+        operations/lore/character_cards.py:_packed_files zipfile.ZipFile
+    """,
+    "an archive of the card that was just written": """
+        operations/lore/character_cards.py:write_charx zipfile.ZipFile
+        operations/lore/character_cards.py:write_charx zipfile.ZipInfo
+        operations/lore/character_cards.py:write_charx zipfile.ZIP_DEFLATED
     """,
     "a body or a file within its bound; what is large in a thread": """
         server/a2a/protocol.py:read_request msgspec.json.decode

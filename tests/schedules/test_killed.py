@@ -22,7 +22,7 @@ import pytest
 from artelier import Kernel
 from artelier.agents import Worker
 from artelier.clock import SystemClock
-from tests.processes import PATIENCE_S, killed_at_last
+from tests.processes import PATIENCE_S, WarmPython, killed_at_last
 
 FIRINGS = 14
 KILLS = 5
@@ -31,7 +31,7 @@ SECOND_US = 1_000_000
 
 def worker(cwd: Path) -> subprocess.Popen[bytes]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
-    return subprocess.Popen(
+    return WarmPython(
         [sys.executable, "-m", "artelier", "worker", "--json"],
         cwd=cwd,
         env=environ,

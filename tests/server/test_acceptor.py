@@ -14,7 +14,7 @@ import pytest
 
 from artelier.server.http_server import bind
 from artelier.server.loop_shares import STRANGERS
-from artelier.server.security.connections import OPENED_AT_ONCE, Acceptor, Connections
+from artelier.server.security.connections import FAMILIAR_FEW, OPENED_AT_ONCE, Acceptor, Connections
 from tests.server.house import PATIENCE_S, until
 
 MANY = 10 * OPENED_AT_ONCE
@@ -128,6 +128,36 @@ def test_strangers_make_room_for_those_who_are_known() -> None:
                 opened[0].drop()
                 assert not connections.remove(opened[0]), "it was forgotten"
                 for one in (*known, *strangers):
+                    one.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_address_where_somebody_was_known_keeps_a_few_whatever_strangers_open() -> None:
+    """14,000 addresses with one connection each: whoever came anew with two was the one that had most."""
+
+    async def scenario() -> None:
+        with bind("127.0.0.1", 0) as bound:
+            port = bound.getsockname()[1]
+            async with accepting(bound, most=30) as (opened, connections):
+                callers = [call(port, "127.0.0.2")]
+                await until(lambda: len(opened) == 1)
+                assert connections.remove(opened[0])
+                opened[0].group = "tenant a"
+                connections.add(opened[0])
+                callers += [call(port, "127.0.0.2") for _ in range(3)]
+                await until(lambda: len(opened) == 4)
+                callers += [call(port, f"127.0.1.{number}") for number in range(1, 100)]
+                await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
+                assert [line.is_open for line in opened[:4]] == [True] * 4
+                assert connections.is_familiar("127.0.0.2") and not connections.is_familiar("127.0.1.1")
+
+                callers += [call(port, "127.0.0.2") for _ in range(2 * FAMILIAR_FEW)]
+                await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
+                callers.append(call(port, "127.0.0.9"))
+                await until(lambda: opened[-1].place == "127.0.0.9")
+                assert opened[-1].is_open and not opened[1].is_open
+                for one in callers:
                     one.close()
 
     asyncio.run(scenario())

@@ -20,7 +20,7 @@ import pytest
 from artelier.app import Kernel
 from tests.missions.mission_stage import FORK, Team, planned
 from tests.missions.task_stage import write
-from tests.processes import PATIENCE_S, killed_at_last
+from tests.processes import PATIENCE_S, WarmPython, killed_at_last
 from tests.server.house import House, house
 from tests.server.painting import PICKS
 from tests.server.test_agui_agents import (
@@ -263,7 +263,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_planned(
 def painting(folder: Path, part: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A server of its own process; its address and the headers of a signed-in client."""
     command = [sys.executable, "-m", "tests.server.painting", str(folder), part]
-    process = subprocess.Popen(command, text=True, stdout=PIPE, stderr=PIPE)
+    process = WarmPython(command, text=True, stdout=PIPE, stderr=PIPE)
     with process, killed_at_last(process):
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -1,18 +1,13 @@
-"""The state of a page: folded by the server, it is what the page itself makes of the same events.
+"""The rows of a page, as the server folds them: of now, of any moment, and those that change between two.
 
-The fold of the page is run as it is, by Node: over what really happened to goals, and over random events with
-fields of any type.
+What the fold makes of each event is tested as the page reads it: `web/src/projection/fold.test.ts`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,83 +19,41 @@ from artelier import Kernel
 from artelier.log import registered
 from artelier.server.event_encoder import Encoder
 from artelier.server.graph import keeper, records
-from artelier.server.graph.keeper import TenantGraph, fold_event
+from artelier.server.graph.keeper import RowChanges, TenantGraph, fold_event
 from artelier.server.graph.records import Graph, SeenEvent, encode_graph, pack_graph, unpack_piece
 from artelier_lab.bench.server.goals import goal_model, work_on_goals
-from tests.repository.sources import ROOT
-from tests.server.house import assert_fault, house
-
-WEB = ROOT / "web"
-ROLLDOWN = WEB / "node_modules/.bin/rolldown"
-AS_GIVEN = ("by_model", "held", "caps", "newest", "asked", "ticks", "details")
-"""Fields whose keys are ids."""
+from tests.server.house import PATIENCE_S, assert_fault, house
 
 
-@pytest.fixture(scope="session")
-def page_fold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fold of the page as one script."""
-    if not ROLLDOWN.exists() or shutil.which("node") is None:
-        told = "needs Node and the packages of the page (make setup)"
-        if os.environ.get("CI"):
-            pytest.fail(told)
-        pytest.skip(told)
-    path = tmp_path_factory.mktemp("fold") / "fold.mjs"
-    arguments = ["tests/foldEvents.ts", "--format", "esm", "--platform", "node", "--file", str(path)]
-    subprocess.run([str(ROLLDOWN), *arguments], cwd=WEB, check=True, capture_output=True)
-    return path
+def held(body: bytes) -> dict[str, Any]:
+    """The tables of a graph by name, as a page holds them: rows by id."""
+    told = json.loads(body)
+    tables: dict[str, Any] = {name: rows for name, rows in told.items() if not isinstance(rows, list)}
+    tables |= {
+        name: {row["id"]: row for row in rows} for name, rows in told.items() if isinstance(rows, list)
+    }
+    for name in ("costs", "pulse"):
+        tables |= tables.pop(name)
+    del tables["window_from"]
+    return tables
 
 
-def folded_by_page(script: Path, histories: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    told = "".join(f"{json.dumps(events)}\n" for events in histories)
-    done = subprocess.run(["node", str(script)], input=told, capture_output=True, text=True, check=True)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    for graph in found:
-        del graph["pulse"]["position"]
-    return found
+def put(before: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """What a page holds after a change: rows in the place of those before, without those that are gone."""
+    after = dict(before)
+    for name, rows in change.items():
+        is_table = isinstance(rows, dict) and name != "total"
+        after[name] = {**before[name], **rows} if is_table else rows
+        if is_table:
+            after[name] = {id_: row for id_, row in after[name].items() if row is not None}
+    return after
 
 
-def folded_by_server(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The graph as a page would hold it, which it read as JSON."""
-    graph = Graph()
-    for event in events:
-        fold_event(graph, msgspec.convert(event, SeenEvent))
-    kept = Graph()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "SLICE", 2)
-        for name, packed in pack_graph(graph):
-            unpack_piece(kept, name, packed)
-        return as_held(b"".join(encode_graph(kept, window_from=0)))
+def whole(graph: Graph) -> dict[str, Any]:
+    return held(b"".join(encode_graph(graph, window_from=0)))
 
 
-def as_held(body: bytes) -> dict[str, Any]:
-    held = _named(json.loads(body))
-    del held["windowFrom"]
-    for name, rows in held.items():
-        if isinstance(rows, list):
-            held[name] = {row["id"]: row for row in rows}
-    for row in held["membranes"].values():
-        row["members"].sort()
-        row["shared"].sort()
-    for row in held["runs"].values():
-        row["waits"].sort()
-    return held
-
-
-def _named(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_named(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    found: dict[str, Any] = {}
-    for field, one in value.items():
-        name = re.sub("_([a-z])", lambda match: match[1].upper(), field)
-        as_given = field in AS_GIVEN
-        found[name] = {key: _named(row) for key, row in one.items()} if as_given else _named(one)
-    return found
-
-
-def differences(page: dict[str, Any], server: dict[str, Any]) -> list[str]:
-    return [f"{name}: {page[name]} is {server.get(name)}" for name in page if page[name] != server.get(name)]
+TABLES = tuple(Graph().tables())
 
 
 # Random events
@@ -201,16 +154,58 @@ def random_history(seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def test_random_events_come_to_the_same_on_the_server_and_on_the_page(page_fold: Path) -> None:
-    histories = [random_history(seed) for seed in range(300)]
+def test_rows_that_changed_are_the_difference_between_any_two_moments() -> None:
+    for seed in range(100):
+        graph, changes, rng = Graph(), RowChanges(), random.Random(seed)
+        moments: list[tuple[int, dict[str, Any]]] = [(0, whole(graph))]
+        events = random_history(seed)
+        while events:
+            some, events = events[: (size := rng.randrange(1, 9))], events[size:]
+            for event in some:
+                fold_event(graph, msgspec.convert(event, SeenEvent))
+            changes.note(graph)
+            now = whole(graph)
+            for position, before in moments[-5:]:
+                part = whole(graph.part(changes.after(position)))
+                after = put(before, part)
+                assert after == now, f"seed {seed}: {position} to {graph.position}"
+                assert [[*after[name]] for name in TABLES] == [[*now[name]] for name in TABLES], (
+                    "another order"
+                )
+            again = [
+                f"{name} {id_}"
+                for name in TABLES
+                for id_, row in part[name].items()
+                if row is not None and row == before[name].get(id_)
+            ]
+            assert not again, f"seed {seed}: sent though nothing has changed: {again}"
+            moments.append((graph.position, now))
 
-    shown = folded_by_page(page_fold, histories)
 
-    for seed, (events, page) in enumerate(zip(histories, shown, strict=True)):
-        server = folded_by_server(events)
-        assert not (wrong := differences(page, server)), f"seed {seed}: {wrong}"
-    whole = [graph for graph in shown if all(graph[name] for name in ("tasks", "edges", "membranes"))]
-    assert len(whole) > 200
+def test_a_packed_graph_is_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "SLICE", 2)
+    for seed in range(50):
+        graph, kept = Graph(), Graph()
+        for event in random_history(seed):
+            fold_event(graph, msgspec.convert(event, SeenEvent))
+
+        for name, packed in pack_graph(graph):
+            unpack_piece(kept, name, packed)
+
+        assert whole(kept) == whole(graph) and kept.index == graph.index
+
+
+def test_a_page_from_before_the_changes_that_are_remembered_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keeper, "CHANGES_MAX", 5)
+    graph, changes = Graph(), RowChanges()
+    for event in random_history(1):
+        fold_event(graph, msgspec.convert(event, SeenEvent))
+        changes.note(graph)
+
+    assert 0 < changes.since < graph.position
+    assert sum(map(len, changes.after(changes.since).values())) <= 5
 
 
 # What really happened
@@ -222,29 +217,36 @@ async def _events(kernel: Kernel) -> list[dict[str, Any]]:
     return [json.loads(event.body) async for event in encoder.encode_all(stored)]
 
 
-def test_a_graph_of_any_moment_is_what_the_page_folds_up_to_it(
-    tmp_path: Path, page_fold: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_of_any_moment_is_the_fold_up_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "CHECKPOINT_EVENTS", 100)
     monkeypatch.setattr(keeper, "WINDOW_EVENTS", 150)
     monkeypatch.setattr(keeper, "CHECKPOINTS_MAX", 4)
 
-    async def play() -> tuple[list[dict[str, Any]], list[bytes]]:
+    async def play() -> tuple[list[dict[str, Any]], list[bytes], list[bytes]]:
         with Kernel.open(tmp_path / "log.db", models={"scripted": goal_model()}, environ={}) as kernel:
             graph = TenantGraph(kernel.store, Encoder(kernel.store, "default"))
             await graph.read(at=None)
             await work_on_goals(kernel, goals=1)
             events = await _events(kernel)
             moments = [None, *(event["position"] for event in events[50::100])]
-            return events, [await graph.read(at=at) for at in moments]
+            head = events[-1]["position"]
+            bodies = [await graph.read(at=at) for at in moments]
+            return events, bodies, [(await graph.follow(after=at or 0, upto=head))[1] for at in moments]
 
-    events, bodies = asyncio.run(play())
-    found = [as_held(body) for body in bodies]
+    events, bodies, frames = asyncio.run(play())
 
-    histories = [[one for one in events if one["position"] <= graph["position"]] for graph in found]
-    assert len(found) > 3 and len(histories[0]) == len(events)
-    for page, server in zip(folded_by_page(page_fold, histories), found, strict=True):
-        assert not differences(page, server)
+    found = [held(body) for body in bodies]
+    assert len(found) > 3
+    for then, frame in zip(found, frames, strict=True):
+        graph = Graph()
+        for event in events:
+            if event["position"] <= then["position"]:
+                fold_event(graph, msgspec.convert(event, SeenEvent))
+        assert whole(graph) == then
+        change = json.loads(frame.partition(b"data: ")[2])
+        if then is not found[0]:
+            assert put(then, held(json.dumps(change["graph"]).encode())) == found[0]
+            assert change["items"] == [one for one in events if one["position"] > then["position"]]
     assert found[0]["tasks"]["goal-0/t9"]["status"] == "done"
     assert 150 <= len(events) - sum(one["position"] <= _window(bodies[0]) for one in events) <= 350
 
@@ -278,6 +280,41 @@ def test_the_graph_follows_the_log_and_forgets_what_is_erased(tmp_path: Path) ->
             assert await goals(at=between) == ["Ask Ben."]
             await home.desk.erase(subject="ana")
             assert await goals() == ["Ask Ben.", "[erased]"]
+
+    asyncio.run(play())
+
+
+def test_a_page_gets_what_changes_and_begins_anew_after_an_erasure(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with house(tmp_path, environ={"ARTELIER_VAULT_KEY": "a vault key for tests"}) as home:
+            async with home.desk.run("of-ana", goal="Ask Ana.", subject="ana") as run:
+                run.finish("yes")
+            before = (await home.client.get("/api/v1/graph")).json()
+            frames = await home.app.state.hub.stream_rows("default", after=before["position"])
+
+            async def change() -> dict[str, Any]:
+                while b"data: " not in (frame := await asyncio.wait_for(anext(frames), PATIENCE_S)):
+                    pass
+                return json.loads(frame.partition(b"data: ")[2])
+
+            first = await change()
+            assert (first["items"], first["graph"]["runs"]) == ([], [])
+            assert first["graph"]["position"] == before["position"]
+            async with home.desk.run("of-ben", goal="Ask Ben.") as run:
+                run.finish("yes")
+            changed: list[dict[str, Any]] = []
+            while not changed or changed[-1]["status"] != "completed":
+                changed += (await change())["graph"]["runs"]
+            assert {one["id"] for one in changed} == {"of-ben"}
+
+            await home.desk.erase(subject="ana")
+            told = await change()
+            while "anew" not in told:
+                told = await change()
+            assert [frame async for frame in frames] == []
+            late = await home.app.state.hub.stream_rows("default", after=before["position"])
+            assert [await anext(late), await anext(late)][1] == keeper.ANEW
+            await late.aclose()
 
     asyncio.run(play())
 

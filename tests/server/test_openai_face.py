@@ -148,6 +148,22 @@ def test_an_answer_with_a_schema_is_json_and_one_that_misfits_is_given_as_it_cam
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("headers", [{}, {"Artelier-Run": "r"}])
+def test_an_answer_with_a_schema_is_streamed(tmp_path: Path, headers: dict[str, str]) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    wanted: Any = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
+
+    async def main() -> None:
+        async with served(tmp_path, ModelReply(text='{"n": 7}'), headers=headers) as (made, client):
+            asked = {"model": MODEL, "messages": SAID, "response_format": wanted, "stream": True}
+            chunks = [chunk async for chunk in await client.chat.completions.create(**asked)]
+            text = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+            assert json.loads(text) == {"n": 7}
+            assert made.model.requests[0].output_schema == schema
+
+    asyncio.run(main())
+
+
 def test_a_second_run_of_a_program_calls_nothing(tmp_path: Path) -> None:
     async def program(client: AsyncOpenAI, session: str) -> list[str | None]:
         found: list[str | None] = []
@@ -281,6 +297,14 @@ def test_a_chat_is_talked_to_by_its_name(tmp_path: Path) -> None:
         ({"tool_choice": {"type": "mcp", "server_label": "x"}, "tools": [WEATHER]}, "tool_choice"),
         ({"response_format": {"type": "grammar"}}, "response_format"),
         ({"extra_body": {"models": ["a", "b"]}}, "models"),
+        ({"temperature": 9}, "temperature"),
+        ({"reasoning_effort": "immense"}, "reasoning_effort"),
+        ({"max_tokens": 1 << 70}, "max_tokens"),
+        ({"max_completion_tokens": 1 << 70}, "max_completion_tokens"),
+        ({"stop": [""]}, "stop"),
+        ({"extra_body": {"route": "x" * 70_000}}, "route"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"text": "hi"}]}]}, "messages.0.content.0.type"),
         ({"messages": []}, "messages"),
         ({"model": "artelier/"}, "model"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
@@ -370,8 +394,15 @@ def test_errors_have_the_shape_of_openai(tmp_path: Path) -> None:
             assert nobody.value.code == "invalid_api_key"
             with pytest.raises(openai.PermissionDeniedError):
                 await client.chat.completions.create(model="openai:gpt-5-mini", messages=SAID)
-            with pytest.raises(openai.BadRequestError):
+            with pytest.raises(openai.BadRequestError) as misfit:
                 await client.post("/chat/completions", body={"model": 3}, cast_to=httpx.Response)
+            assert misfit.value.param == "model"
+            with pytest.raises(openai.BadRequestError) as no_json:
+                await client.post("/responses", content=b"{", cast_to=httpx.Response)
+            assert no_json.value.param is None
+            with pytest.raises(openai.BadRequestError) as effort:
+                await client.responses.create(model=MODEL, input="Hi", reasoning={"effort": "immense"})  # type: ignore[arg-type]
+            assert effort.value.param == "reasoning.effort"
             with pytest.raises(openai.NotFoundError):
                 await client.get("/embeddings/none", cast_to=httpx.Response)
             assert not made.model.requests

@@ -22,7 +22,7 @@ from artelier.app import Kernel
 from artelier.cli.call import name_of
 from artelier.server.http_server import bind
 from tests.cli.conftest import Shell, shell
-from tests.processes import PATIENCE_S, killed_at_last
+from tests.processes import PATIENCE_S, WarmPython, killed_at_last
 from tests.server.house import asking
 
 __all__ = ["shell"]
@@ -35,7 +35,7 @@ def up(
     """A server of its own process; its link."""
     command = [sys.executable, "-m", "artelier", "up", "--port", "0", "--json", *words]
     own = {name: value for name, value in os.environ.items() if not name.startswith("ARTELIER")}
-    process = subprocess.Popen(
+    process = WarmPython(
         command,
         cwd=folder,
         env={**own, **(environ or {})},
@@ -132,7 +132,7 @@ def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_enter_prints_another_link_and_each_works_once(tmp_path: Path) -> None:
     master, terminal = pty.openpty()
-    process = subprocess.Popen(
+    process = WarmPython(
         [sys.executable, "-m", "artelier", "up", "--port", "0"],
         cwd=tmp_path,
         text=True,

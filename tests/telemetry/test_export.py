@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import run_warm
+
 pytestmark = pytest.mark.slow
 
 CONSOLE = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "console"}
@@ -37,7 +39,7 @@ async def work(run):
 
 def artelier(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("ARTELIER_", "OTEL_"))}
-    return subprocess.run(
+    return run_warm(
         [sys.executable, "-m", "artelier", *words],
         cwd=folder,
         env={**kept, **variables},

@@ -236,6 +236,16 @@ def test_totals_below_a_sheet_are_no_row_of_it_but_are_noted(call: Call, root: P
     assert rows(call, "SELECT count(*) FROM book_text") == [[3]]
 
 
+def test_a_sheet_that_is_parted_says_that_it_may_hold_several_tables(call: Call, root: Path):
+    one, two = [["team", "spent"], ["Sales", 10]], [["office", "rent"], ["Rome", 7]]
+    beside = [[*left, "", *right] for left, right in zip(one, two, strict=True)]
+    make_workbook(root / "book.xlsx", {"below": [*one, ["", ""], *two], "beside": beside, "alone": one})
+
+    for name in ("book_below", "book_beside"):
+        assert "it may hold several tables" in table(call, name)["note"]
+    assert "note" not in table(call, "book_alone")
+
+
 def test_log_is_a_table_of_its_lines(call: Call, root: Path):
     (root / "access.log").write_bytes(b'10.0.0.1 "GET /a" 200 500\r\n10.0.0.2 "GET /b" 503 12\r\n')
 

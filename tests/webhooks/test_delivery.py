@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from artelier.errors import RunSuspended
 from artelier.testing import ManualClock
 from artelier.webhooks import OutgoingWebhook, verify
 from artelier.webhooks.delivery import WAITS_S
+from tests.processes import run_warm
 
 from .receiver import Receiver, receiver
 from .test_signature import SECRET
@@ -213,7 +213,7 @@ def test_a_process_that_is_killed_behind_an_attempt_loses_nothing(tmp_path: Path
     """The receiver has answered and nothing of it is recorded: it is sent again, under the same id."""
     with receiver() as to:
         command = [sys.executable, "-c", KILLED, str(tmp_path / "state.db"), to.url, SECRET]
-        killed = subprocess.run(command, check=False, capture_output=True, timeout=60)
+        killed = run_warm(command, check=False, capture_output=True, timeout=60)
         within(tmp_path, hook(to), deliver)
 
     assert killed.returncode == -9, killed.stderr

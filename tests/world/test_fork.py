@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from artelier.world import World
 from artelier.world.events import Ancestor
 from artelier.world.history.history_fold import run_reaches
 from artelier.world.queries.reports import interrupted_forks, worlds
+from tests.processes import run_warm
 from tests.world.places import balance, events
 from tests.world.town import NEWEST, Patience, deals, kernel_at, model, rows, town
 
@@ -289,7 +289,7 @@ def test_an_unnamed_copy_that_was_cut_off_goes_on_with_the_next_one_of_the_same(
 
 
 def _list_worlds(db: Path) -> None:
-    subprocess.run([sys.executable, "-m", "artelier", "world", "list", "--db", str(db)], check=True)
+    run_warm([sys.executable, "-m", "artelier", "world", "list", "--db", str(db)], check=True)
 
 
 def _cut_off(

@@ -43,9 +43,17 @@ class PostgresServer:
     """A server on a socket in a folder of its own."""
 
     def __init__(
-        self, binaries: Path, settings: Mapping[str, str] = SETTINGS, *, parent: Path | None = None
+        self,
+        binaries: Path,
+        settings: Mapping[str, str] = SETTINGS,
+        *,
+        parent: Path | None = None,
+        primary: Path | None = None,
     ) -> None:
-        """`parent`: the folder that its data is in; without one, memory where there is such a folder."""
+        """`parent`: the folder that its data is in; without one, memory where there is such a folder.
+
+        `primary`: the folder of the server that it is a standby of.
+        """
         # A socket's path has at most 107 bytes; the folder that tests use may be longer.
         self.folder = Path(
             tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -61,15 +69,11 @@ class PostgresServer:
             self.data = Path(tempfile.mkdtemp(prefix="pg-", dir=parent))
             if self._user is not None:
                 shutil.chown(self.data, self._user)
-        self._run(
-            "initdb",
-            "-D",
-            str(self.data),
-            "--auth=trust",
-            "--username=artelier",
-            "--no-sync",
-            "--encoding=UTF8",
-        )
+        where, made_by = ("-D", str(self.data)), ("--auth=trust", "--username=artelier", "--encoding=UTF8")
+        if primary is None:
+            self._run("initdb", *where, *made_by, "--no-sync")
+        else:
+            self._run("pg_basebackup", *where, "-h", str(primary), "-U", "artelier", "-R", "-c", "fast")
         self.start()
 
     def _run(self, program: str, *arguments: str, where: Path | None = None) -> None:
@@ -97,6 +101,17 @@ class PostgresServer:
 
     def stop(self, mode: str = "immediate") -> None:
         self._run("pg_ctl", "-D", str(self.data), "-w", "-m", mode, "stop")
+
+    def add_standby(self) -> PostgresServer:
+        """Start a standby that has each commit before it is told to anybody."""
+        standby = PostgresServer(self.binaries, self._settings, primary=self.folder)
+        for sql in ("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"):
+            self.execute(self.address("postgres"), sql)
+        return standby
+
+    def promote(self) -> None:
+        """Make a standby the primary."""
+        self._run("pg_ctl", "-D", str(self.data), "-w", "promote")
 
     def keep_copy(self) -> None:
         """Copy the data of a server that is stopped."""

@@ -11,7 +11,14 @@ from typing import Any
 from artelier.agents.loop_registry import registered_loops, resume_run
 from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.queries.chats import left_unbegun
-from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, StoreClosed, StoreUnavailable
+from artelier.errors import (
+    ArtelierError,
+    HistoryLost,
+    InvalidRequest,
+    LeaseHeld,
+    StoreClosed,
+    StoreUnavailable,
+)
 from artelier.kernel import AgentResult
 from artelier.kernel.queries.runs import DueLook, Labels, due_runs
 from artelier.kernel.run.crash_recovery import Leftovers, left_behind
@@ -109,6 +116,8 @@ class Worker:
         """Runs that waited when the worker began; those that come later are taken up at once."""
         self._unbegun: list[tuple[str, str]] | None = None
         """Turns of chats that a process which is gone had asked for; they are looked for once."""
+        self._lost: HistoryLost | None = None
+        """Why nothing can be driven here any more."""
         self._alone: tuple[tuple[str, str], int] | None = None
         """The run that is driven alone among those that have stalled, and until when."""
 
@@ -163,7 +172,7 @@ class Worker:
 
         Runs that waited when it began, and those of processes that are gone, are taken up a few at a time,
         after `settle_s`. A store that is away for now ends nothing: tools that are at work end meanwhile.
-        Errors: `StoreClosed`.
+        Errors: `StoreClosed`; `HistoryLost`, after which this process writes nothing more.
         """
         self._paces = True
         self._settled_us = self._services.clock.now_us() + int(settle_s * 1_000_000)
@@ -176,6 +185,8 @@ class Worker:
                 except StoreUnavailable as error:
                     self._on_away(error)
                 await self._pause()
+                if self._lost is not None:
+                    raise self._lost
         finally:
             await self._give_back()
 
@@ -279,6 +290,8 @@ class Worker:
             outcome = error
             # It cannot be driven here now: do not ask again at every look.
             wait_us = AWAY_US if isinstance(error, StoreUnavailable) else REFUSED_US
+            if isinstance(error, HistoryLost):
+                self._lost = error
             self._refused[tenant, run_id] = self._services.clock.now_us() + wait_us
         if self._report is not None:
             self._report(tenant, run_id, outcome)

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from artelier.chat.session.chat_reader import ChatReader, Turn, Variant
 from artelier.chat.session.settings import MEMBERS_MAX, NOTE_DEPTH_MAX, StoredChatSettings, checked_text
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
+from artelier.operations.lore.macros import NAME_CHARS_MAX, VALUE_CHARS_MAX, VARIABLES_MAX
 from artelier.operations.lore.untrusted_files import Source, as_dict, listed
 
 
@@ -32,10 +33,16 @@ class TakenChat:
     turns: tuple[ForeignTurn, ...]
     group: tuple[str, ...] = ()
     """Names of the characters, if there are several."""
-    note: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The author's note, as `Session.open` takes it; empty for none."""
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the line above the messages sets of `note`, `scenario` and `variables`."""
     warnings: tuple[str, ...]
     """The changes and omissions, in words."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it sets in a chat that has nothing of it, as `Session.open` takes it."""
+        group = {"group": list(self.group)} if self.group else {}
+        return {"user": self.user, "char": self.char, **group, **self.head}
 
 
 def parse_chat(source: Source) -> TakenChat:
@@ -47,7 +54,7 @@ def parse_chat(source: Source) -> TakenChat:
     warnings = list(chat.warnings)
     turns = [turn for one in chat.turns for turn in _as_turns(one, warnings)]
     metadata = chat.extensions.get("chat_metadata")
-    note = _author_note(cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}, warnings)
+    head = _head_settings(as_dict(metadata), warnings)
     warnings += _left_out(chat)
     if turns:
         turns[0] = _with_head(turns[0], chat)
@@ -56,7 +63,7 @@ def parse_chat(source: Source) -> TakenChat:
         char=chat.char,
         group=_speakers(chat),
         turns=tuple(turns),
-        note=note,
+        head=head,
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -222,14 +229,39 @@ _NOTE_FIELDS = ("note_prompt", "note_depth", "note_role", "note_position", "note
 _NOTE_ROLES = ("system", "user", "assistant")
 _IN_CHAT = 1
 """The `note_position` of a note that stands among the messages."""
-_HOUSEKEEPING = frozenset(("integrity", "chat_id_hash", "tainted", "lastInContextMessageId", *_NOTE_FIELDS))
+_HOUSEKEEPING = frozenset(("integrity", "chat_id_hash", "tainted", "lastInContextMessageId"))
+
+
+def _head_settings(metadata: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """Return what the head of a file sets in a chat: what is not there is left out, and what is not followed
+    is named."""
+    scenario = metadata.get("scenario")
+    found = {
+        "note": _author_note(metadata, warnings),
+        "scenario": scenario if isinstance(scenario, str) and scenario.strip() else "",
+        "variables": _variables(as_dict(metadata.get("variables")), warnings),
+    }
+    followed = {name for name, value in found.items() if value} | set(_NOTE_FIELDS) | _HOUSEKEEPING
+    if left := sorted(name for name, value in metadata.items() if value and name not in followed):
+        warnings.append(f"kept of chat_metadata, but not followed: {listed(left)}")
+    return {name: value for name, value in found.items() if value}
+
+
+def _variables(given: Mapping[str, Any], warnings: list[str]) -> dict[str, str]:
+    """Return variables as texts; those of which there are too many, or which are too long, are left out."""
+    texts = {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in given.items()
+        if value is not None and len(name) <= NAME_CHARS_MAX
+    }
+    kept = [(name, text) for name, text in texts.items() if len(text) <= VALUE_CHARS_MAX][:VARIABLES_MAX]
+    if len(kept) < len(given):
+        warnings.append(f"variables: {len(kept):,} of {len(given):,} are followed")
+    return dict(kept)
 
 
 def _author_note(metadata: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
-    """Return the author's note of a file's head; empty if there is none. What is not followed is named."""
-    left = sorted(name for name, value in metadata.items() if value and name not in _HOUSEKEEPING)
-    if left:
-        warnings.append(f"kept of chat_metadata, but not followed: {listed(left)}")
+    """Return the author's note of a file's head; empty if there is none."""
     prompt, depth, role = (metadata.get(f"note_{name}") for name in ("prompt", "depth", "role"))
     if not isinstance(prompt, str) or not prompt.strip():
         return {}
@@ -310,14 +342,18 @@ def _kept_of_first(turn: Turn) -> _Kept:
 
 def _head(settings: StoredChatSettings, first: _Kept, *, opened_us: int) -> bytes:
     """Return the line above the messages; none of a file that had none, if nothing is to be said there."""
-    note = settings.note
-    if first.has_head is False and not note:
+    own = {"note": settings.note, "scenario": settings.scenario, "variables": settings.variables}
+    if first.has_head is False and not any(own.values()):
         return b""
     given = first.head or {}
     metadata = as_dict(given.get("chat_metadata"))
-    if note != _author_note(metadata, []):
-        metadata = {name: value for name, value in metadata.items() if name not in _NOTE_FIELDS}
-        metadata |= _note_fields(note)
+    before = _head_settings(metadata, [])
+    for name, value in own.items():
+        if value != before.get(name, type(value)()):
+            fields = _NOTE_FIELDS if name == "note" else (name,)
+            metadata = {field: kept for field, kept in metadata.items() if field not in fields}
+            if value:
+                metadata |= _note_fields(settings.note) if name == "note" else {name: value}
     head = chat_log.ImportedChat(
         user=given.get("user_name") or str(settings.user.get("name") or "User"),
         char=given.get("character_name") or str(settings.char.get("name") or "Assistant"),

@@ -25,7 +25,14 @@ from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.session.settings import StoredChatSettings
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 from artelier.kernel.tenants.registry import TenantScope
-from artelier.operations.lore.character_cards import CHARX, OTHER_FORMATS, SIGNATURE, write_card, write_png
+from artelier.operations.lore.character_cards import (
+    CHARX,
+    OTHER_FORMATS,
+    SIGNATURE,
+    write_card,
+    write_charx,
+    write_png,
+)
 from artelier.operations.lore.character_import import (
     SHOWN,
     cast_character,
@@ -155,18 +162,20 @@ async def read_preset_file(
 ) -> ForeignFile:
     """Return what a preset sets. Arguments and errors: as of `read_foreign_file`."""
     preset, ref = await keep_preset(desk, source, by=by, name=name)
-    texts = {"system": preset.system, "note": dict(preset.note), "preset": ref}
-    own: dict[str, Any] = {**preset.params, **{key: value for key, value in texts.items() if value}}
+    own: dict[str, Any] = {**preset.params, **({"preset": ref} if ref else {})}
+    if preset.has_prompts:
+        own |= {"system": preset.system, "prompts": msgspec.to_builtins(preset.prompts)}
     warnings = (*preset.size_warnings(model, desk.services.window_of(model)), *preset.warnings)
     return ForeignFile(kind=ForeignKind.PRESET, name=preset.name, settings=own, warnings=warnings)
 
 
 def _of_chat(chat: TakenChat) -> ForeignFile:
-    own: dict[str, Any] = {"user": chat.user, "char": chat.char}
-    own |= {"group": list(chat.group)} if chat.group else {}
-    own |= {"note": chat.note} if chat.note else {}
     return ForeignFile(
-        kind=ForeignKind.CHAT, name=chat.char, settings=own, turns=chat.turns, warnings=chat.warnings
+        kind=ForeignKind.CHAT,
+        name=chat.char,
+        settings=chat.settings,
+        turns=chat.turns,
+        warnings=chat.warnings,
     )
 
 
@@ -279,7 +288,7 @@ async def _export_preset(session: ChatReader) -> ExportedFile:
             base = (await _artifact(session, now.preset)).content
         except NotFound:  # it was deleted since
             base = None
-    write = partial(write_preset, session.chat_id, params=now.params, system=now.system, note=now.note)
+    write = partial(write_preset, session.chat_id, params=now.params, system=now.system, prompts=now.prompts)
     given = base if isinstance(base, bytes) else None
     content = await run_in_content_thread(WRITTEN_BYTES, partial(write, base=given))
     return ExportedFile(name=f"{slug(session.chat_id)}.json", content=content, is_original=content == given)
@@ -346,9 +355,11 @@ def _write_card(stem: str, edited: Character, book: Lorebook | None, original: b
 
 
 def _written(stem: str, card: bytes, original: bytes | None) -> ExportedFile:
-    """A card, in its picture if it came in one."""
+    """A card, in its picture or its archive if it came in one."""
     if original is not None and original.startswith(SIGNATURE):
         return ExportedFile(name=f"{stem}.png", content=write_png(original, card), is_original=False)
+    if original is not None and original.startswith(CHARX):
+        return ExportedFile(name=f"{stem}.charx", content=write_charx(original, card), is_original=False)
     return ExportedFile(name=f"{stem}.json", content=card, is_original=False)
 
 

@@ -105,6 +105,10 @@ ModelName = Annotated[
         "--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline.", autocompletion=model_names
     ),
 ]
+Fallbacks = Annotated[
+    list[str] | None,
+    typer.Option("--fallback", metavar="NAME", help="Model to ask if that one fails; repeatable."),
+]
 ModelParams = Annotated[
     list[str] | None,
     typer.Option(

@@ -14,7 +14,16 @@ from typing import cast
 
 import msgspec
 
-from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound, OutputInvalid, SequenceConflict
+from artelier.errors import (
+    Conflict,
+    InvalidRequest,
+    LeaseHeld,
+    NotFound,
+    OutputInvalid,
+    SequenceConflict,
+    StoreClosed,
+    StoreUnavailable,
+)
 from artelier.kernel import events as ev
 from artelier.kernel.budget import abandon
 from artelier.kernel.commands import REFUSALS, VERBS, CommandStanding, Given, decide
@@ -40,6 +49,7 @@ from artelier.kernel.run_limits import (
     completed_cycles,
     limits_of,
 )
+from artelier.kernel.steps.failures import steps_before
 from artelier.kernel.steps.step_keys import SingleStep, beside
 from artelier.log import (
     Batch,
@@ -60,8 +70,28 @@ from artelier.log.queries import event_caused_by, is_leased, stream_events
 # The driver's side
 
 
+HEAR_AGAIN_S = 0.5
+"""The time until commands are read again that a store which was away could not tell."""
+
+
 async def obey(core: RunCore) -> None:
-    """Read new commands of a run that this process drives, and write their effects."""
+    """Read new commands of a run that this process drives, and write their effects.
+
+    A store that cannot be read for now ends no drive: tools at work go on, and commands are read later.
+    """
+    core.deaf = None
+    try:
+        await _obey(core)
+    except StoreClosed:
+        raise
+    except StoreUnavailable as error:
+        if core.actor is None or core.actor.failure is not None:  # what could not be written is lost
+            raise
+        core.deaf = error
+        core.loop.call_later(HEAR_AGAIN_S, core.nudge)
+
+
+async def _obey(core: RunCore) -> None:
     if core.stepping.holding:
         await _hold(core)
     events = await core.store.read(core.control, after=core.control_seq, limit=100)
@@ -71,9 +101,13 @@ async def obey(core: RunCore) -> None:
             continue
         core.control_seq = given.seq
         command = cast(ev.CommandGiven, given.decode())
-        standing = await _standing(
-            core.services, core.tenant.id, core.run_id, driven=True, is_undoing=core.lifecycle.is_undoing
-        )
+        try:
+            standing = await _standing(
+                core.services, core.tenant.id, core.run_id, driven=True, is_undoing=core.lifecycle.is_undoing
+            )
+        except StoreUnavailable:
+            core.control_seq = min(core.control_seq, given.seq - 1)  # it is read again
+            raise
         effect = decide(standing, command, given.seq)
         if isinstance(effect, ev.ApprovalGiven | ev.ToolReconciled):
             if effect.key in core.deciding:  # its time ran out, or a probe told, while it was on its way
@@ -220,15 +254,21 @@ async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
         return ()
     for ended in await stream_events(services.store, run, ev.RunFailed.KIND, newest=1):
         named = ended.read(ev.RunFailed).steps
-        if known := tuple(key for key, _ in failed if key in named):
-            return known
+        if any(key in named for key, _ in failed):
+            return _with_models_before(named, failed)
     later = [(step.key, step.requested) for step in await run_steps(services.store, run, after=failed[0][1])]
     fatal = [
         key
         for key, seq in failed
         if not any(asked > seq and not beside(key, other) for other, asked in later)
     ]
-    return tuple(fatal or ([] if ended_by_count else [failed[-1][0]]))
+    return _with_models_before(fatal or ([] if ended_by_count else [failed[-1][0]]), failed)
+
+
+def _with_models_before(fatal: Sequence[str], failed: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """Return those failed steps, and the models of a list that had failed before them."""
+    wanted = {*fatal, *(before for key in fatal for before in steps_before(key))}
+    return tuple(key for key, _ in failed if key in wanted)
 
 
 # The asker's side

@@ -10,7 +10,7 @@ integers, and an order that matters is written down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from artelier.errors import ArtelierError, NewerSchema
@@ -48,8 +48,11 @@ class Database(Protocol):
         """Send what is queued, so that what it meets is raised here and nowhere else."""
         ...
 
-    def commit(self) -> None:
-        """End the transaction; what it wrote is durable when this returns."""
+    def commit(self, is_there: Callable[[], bool] | None = None) -> None:
+        """End the transaction; what it wrote is durable when this returns.
+
+        `is_there` looks for what it wrote: it decides where a server's answer to the commit never came.
+        """
         ...
 
     def rollback(self) -> None: ...

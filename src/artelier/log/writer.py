@@ -307,8 +307,11 @@ class Writer:
         if self._fault:
             self._fault("commit.before")
         self._check_place()  # as late as can be, so that little can happen in between
-        self._db.commit()
+        self._db.commit(self._has_commit if hashes else None)
         return bool(hashes)
+
+    def _has_commit(self) -> bool:
+        return events.has_commit(self._db, self._position, self._root)
 
     def _begin(self) -> None:
         self._db.begin()

@@ -36,6 +36,7 @@ class MissionsHandle:
         *,
         mission_id: str | None = None,
         model: str | None = None,
+        fallbacks: Sequence[str] = (),
         workspace: str = "",
         auto_launch: bool = False,
         budget_usd: str | None = None,
@@ -51,6 +52,7 @@ class MissionsHandle:
     ) -> PlannedMission:
         """Take a goal apart, where nothing is launched yet.
 
+        `fallbacks`: models that its planner, tasks and evaluators ask in turn when theirs fails.
         With `auto_launch` it is launched and driven to its end. `plan` is one of your own, which no model
         is asked for. `budget_usd` caps the mission with all that belongs to it; with `at_most`, so does the
         estimate of its plan from the launch on, which is only about what it may cost otherwise. `subject`:
@@ -70,6 +72,7 @@ class MissionsHandle:
             goal,
             mission_id=mission_id,
             model=model,
+            fallbacks=fallbacks,
             workspace=workspace,
             auto_launch=auto_launch,
             budget_usd=budget_usd,

@@ -258,6 +258,8 @@ class MissionDetail(TypedDict):
     message: str
     """The reason for its failure, in words."""
     model: str
+    fallbacks: list[str]
+    """Models that are asked in turn when theirs fails."""
     workspace: str
     """Folder that its tools work on; empty for none."""
     attachments: list[AttachmentReport]

@@ -125,7 +125,7 @@ def check_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that are given; None counts as not given.
 
     Errors: `InvalidRequest` for a name that no parameter has, a value of a wrong type, and a key of `extra`
-    that is Artelier's to set.
+    that is Artelier's to set; its fact `param` is the name.
     """
     given = {name: value for name, value in params.items() if value is not None}
     for name, value in given.items():
@@ -139,10 +139,14 @@ def check_params(params: Mapping[str, Any]) -> dict[str, Any]:
                 hint=f"Did you mean {near[0]!r}?"
                 if near
                 else 'What only one provider knows goes into extra={"name": value}.',
+                param=name[:80],
             )
         if not rule.is_valid(value):
             raise InvalidRequest(
-                f"model parameter {name!r} has a wrong value", expected=rule.expected, got=repr(value)[:80]
+                f"model parameter {name!r} has a wrong value",
+                expected=rule.expected,
+                got=repr(value)[:80],
+                param=name,
             )
     _check_extra(given.get("extra"))
     return given
@@ -156,6 +160,7 @@ def _check_extra(extra: Mapping[object, object] | None) -> None:
                 expected="a parameter that only this provider knows",
                 hint="What is sent, how much is written and what it costs is recorded, and paid for in"
                 " advance: use the parameter of step_model.",
+                param=str(name)[:80],
             )
 
 

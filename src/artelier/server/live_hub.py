@@ -16,7 +16,7 @@ from artelier.clock import Clock
 from artelier.errors import ArtelierError, QueueFull, StoreClosed, TooManyAtOnce
 from artelier.log import Event
 from artelier.server.event_encoder import Encoder, Filter, WireEvent
-from artelier.server.graph.keeper import GraphKeeper
+from artelier.server.graph.keeper import ANEW, GraphKeeper
 
 LOOK_S = 1
 """How often a silent stream looks whether the server ends."""
@@ -120,6 +120,14 @@ class StreamClient:
         self._queue.clear()
         self._queue_bytes = 0
         return taken
+
+
+class PageClient(StreamClient):
+    """A page, which takes rows as they are by then: a frame that waits says that there are some."""
+
+    def push(self, frame: bytes) -> None:
+        if not self._queue:
+            super().push(frame)
 
 
 class TenantFeed:
@@ -304,7 +312,18 @@ class Hub:
         the user: nobody takes the places of everybody else.
         """
         self._check_room(wants.tenant, user)
-        return self._frames(wants, after=after, user=user)
+        client = StreamClient(wants, user=user, after=after, queue_max=self._queue_max)
+        return self._frames(client, lambda feed: self._read_events(feed, client, wants, after=after))
+
+    async def stream_rows(self, tenant: str, *, after: int, user: str = "") -> AsyncIterator[bytes]:
+        """Frames for a page that stands at a position: what has changed, at once and whenever something has.
+
+        Each holds the events, and the rows of the graph that changed with them; the last may be `ANEW`.
+        Errors: as of `stream`.
+        """
+        self._check_room(tenant, user)
+        client = PageClient(Filter(tenant=tenant), user=user, after=0, queue_max=self._queue_max)
+        return self._frames(client, lambda feed: self._read_rows(feed, client, after=after))
 
     def _check_room(self, tenant: str, user: str) -> None:
         here = sum(client.tenant == tenant for client in self._open)
@@ -323,25 +342,22 @@ class Hub:
                     hint="Close some, or ask for pages.",
                 )
 
-    async def _frames(self, wants: Filter, *, after: int, user: str) -> AsyncIterator[bytes]:
-        client = StreamClient(wants, user=user, after=after, queue_max=self._queue_max)
+    async def _frames(
+        self, client: StreamClient, read: Callable[[TenantFeed], AsyncGenerator[bytes]]
+    ) -> AsyncIterator[bytes]:
         try:
-            self._check_room(wants.tenant, user)
+            self._check_room(client.tenant, client.user)
         except QueueFull:
             return  # others have begun since; who comes back is told
         self._open.add(client)
         feed: TenantFeed | None = None
         try:
-            feed = await self._feed(wants.tenant)
+            feed = await self._feed(client.tenant)
             feed.readers += 1
-            after = min(after, (await self._kernel.store.root())[0])  # of another database perhaps
             yield b"retry: 1000\n\n"
-            async for frames in self._read_stored(feed, client, wants, after=after):
-                yield frames
-            while frames := await client.take():
-                yield frames
-            if not self.is_closed:
-                yield DROPPED
+            async with aclosing(read(feed)) as found:
+                async for frames in found:
+                    yield frames
         except StoreClosed:
             return  # the server ends
         finally:
@@ -349,7 +365,35 @@ class Hub:
             if client.is_over and not self.is_closed:
                 self.dropped += 1
             if feed is not None:
-                self._leave(feed, client, wants.tenant)
+                self._leave(feed, client, client.tenant)
+
+    async def _read_rows(self, feed: TenantFeed, client: PageClient, *, after: int) -> AsyncGenerator[bytes]:
+        graph = self._graphs.graph(client.tenant, feed.encoder)
+        graph.readers += 1
+        client.join(feed, after=0)
+        try:
+            position, frame = await graph.follow(after=after, upto=feed.position)
+            erasures = graph.erasures
+            yield frame
+            while frame is not ANEW and await client.take():
+                after = position
+                position, frame = await graph.follow(after=after, upto=feed.position)
+                if graph.erasures != erasures:
+                    frame = ANEW  # the page has texts that are gone
+                yield frame if frame is ANEW or position > after else BEAT
+        finally:
+            graph.readers -= 1
+
+    async def _read_events(
+        self, feed: TenantFeed, client: StreamClient, wants: Filter, *, after: int
+    ) -> AsyncGenerator[bytes]:
+        after = min(after, (await self._kernel.store.root())[0])  # of another database perhaps
+        async for frames in self._read_stored(feed, client, wants, after=after):
+            yield frames
+        while frames := await client.take():
+            yield frames
+        if not self.is_closed:
+            yield DROPPED
 
     async def _read_stored(
         self, feed: TenantFeed, client: StreamClient, wants: Filter, *, after: int

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from artelier.errors import InvalidImport
 from artelier.operations.lore.presets import Preset, read_preset, write_preset
+from artelier.operations.lore.prompt_places import PlacedPrompt
 from tests.operations.writing.files import encoded
 
 
@@ -77,8 +79,21 @@ def test_prompts_stand_in_their_order_around_the_conversation() -> None:
         ],
     )
 
-    assert found.system == "Main.\n\nRules."
-    assert found.note == {"prompt": "After.", "depth": 0, "role": "system"}
+    assert found.system == "Main."
+    assert [one.text or one.place for one in found.prompts] == [
+        "main",
+        "Rules.",
+        "lore_before",
+        "description",
+        "personality",
+        "scenario",
+        "example_dialogue",
+        "lore_after",
+        "persona",
+        "history",
+        "After.",
+        "after",
+    ]
     said = " ".join(found.warnings)
     for words in (
         "that of 100001 is used",
@@ -89,30 +104,74 @@ def test_prompts_stand_in_their_order_around_the_conversation() -> None:
         assert words in said
 
 
-def test_a_prompt_at_a_depth_is_the_note_and_what_is_written_is_read_as_it_was() -> None:
+def test_prompts_at_a_depth_keep_it_and_what_is_written_is_read_as_it_was() -> None:
     deep = prompt("deep", "Deep.", injection_position=1, injection_depth=3, role="user")
-    found = preset(temperature=0.5, top_k=40, openai_max_tokens=300, prompts=[prompt("main", "First."), deep])
+    other = prompt("other", "Else.", injection_position=1, injection_depth=3, injection_trigger=["swipe"])
+    own = prompt("main", "First.", role="user", forbid_overrides=True)
+    found = preset(temperature=0.5, top_k=40, openai_max_tokens=300, prompts=[own, other, deep])
 
-    assert found.note == {"prompt": "Deep.", "depth": 3, "role": "user"}
+    inside = [one for one in found.prompts if one.depth is not None]
+    assert [(one.id, one.role, one.depth) for one in inside] == [("deep", "user", 3), ("other", "system", 3)]
+    assert inside[1].triggers == ("swipe",)
+    assert (found.prompts[0].place, found.prompts[0].role, found.prompts[0].is_fixed) == (
+        "main",
+        "user",
+        True,
+    )
     assert found.warnings == ()
-    again = read_preset(write_preset("p", params=found.params, system=found.system, note=found.note))
-    assert (again.params, again.system, again.note) == (found.params, found.system, found.note)
+    again = read_preset(write_preset("p", params=found.params, system=found.system, prompts=found.prompts))
+    assert (again.params, again.system, again.prompts) == (found.params, found.system, found.prompts)
     assert (again.name, again.warnings) == ("p", ())
 
 
-def test_two_prompts_at_a_depth_are_named_and_two_of_one_name_are_told_apart() -> None:
+def test_places_are_off_and_in_the_order_of_the_preset() -> None:
+    ids = ("personaDescription", "main", "charPersonality", "scenario", "chatHistory", "jailbreak")
+    found = preset(
+        prompts=[prompt("main", ""), HISTORY, prompt("jailbreak", "Last.")],
+        prompt_order=[order(*ids, off=("charPersonality", "jailbreak", "main"))],
+    )
+
+    places = [
+        "persona",
+        "scenario",
+        "lore_before",
+        "description",
+        "example_dialogue",
+        "lore_after",
+        "history",
+    ]
+    assert [one.place for one in found.prompts] == places
+    usual = preset(prompts=[prompt("main", "Be kind."), HISTORY], prompt_order=[order("main", "chatHistory")])
+    assert (usual.system, usual.prompts) == ("Be kind.", ())
+
+
+def test_what_a_chat_says_otherwise_stands_in_the_preset_that_it_took_in() -> None:
+    off, main = prompt("off", "Off."), prompt("main", "Old.", name="Main Prompt")
+    orders = [order("main", character=100000), order("main", "off", "chatHistory", off=("off",))]
+    given = {"temperature": 1, "prompts": [off, main, HISTORY], "prompt_order": orders}
+    base, params = encoded(given), {"temperature": 1}
+
+    now = json.loads(write_preset("p", params=params, system="New.", base=base))
+    assert now == {**given, "prompts": [off, {**main, "content": "New."}, HISTORY]}
+    other = (PlacedPrompt(place="history"), PlacedPrompt(place="main"))
+    changed = write_preset("p", params=params, system="New.", prompts=other, base=base)
+    assert off in json.loads(changed)["prompts"]
+    again = read_preset(changed)
+    assert (again.system, again.prompts, again.params) == ("New.", other, params)
+
+
+def test_two_of_one_name_are_told_apart_and_a_depth_that_is_none_is_named() -> None:
     found = preset(
         prompts=[
             prompt("main", "First."),
             prompt("main", "Second."),
-            prompt("deep", "Deep.", injection_position=1, injection_depth=3),
-            prompt("other", "Else.", injection_position=1, injection_depth=2),
+            prompt("deep", "Deep.", injection_position=1, injection_depth=-3),
         ]
     )
 
-    assert (found.system, found.note["prompt"]) == ("First.", "Deep.\n\nElse.")
+    assert (found.system, found.prompts[-1].depth) == ("First.", 4)
     assert [note for note in found.warnings if "two are called 'main'" in note]
-    assert [note for note in found.warnings if "not at depth 3" in note]
+    assert [note for note in found.warnings if "injection_depth: -3 is none" in note]
 
 
 def test_secrets_and_addresses_are_not_taken_over() -> None:
@@ -135,7 +194,7 @@ def test_an_export_of_formatting_gives_its_system_prompt_and_its_stop() -> None:
     )
 
     assert (found.name, found.system, found.params) == ("Plain", "Answer as {{char}}.", {"stop": ["<<END>>"]})
-    assert found.note["prompt"] == "Keep it short."
+    assert (found.prompts[-1].place, found.prompts[-1].text) == ("after", "Keep it short.")
     assert "not followed: instruct" in found.warnings[0]
 
 
@@ -159,4 +218,4 @@ def test_what_is_no_preset_is_refused(data: bytes) -> None:
 def test_odd_values_stop_nothing(fields: dict[str, Any]) -> None:
     found = preset(**fields)
 
-    assert found.params or found.system
+    assert found.params or found.prompts

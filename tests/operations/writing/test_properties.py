@@ -27,6 +27,8 @@ from artelier.operations.lore import (
     write_chat,
     write_lorebook,
 )
+from artelier.operations.lore.presets import read_preset, write_preset
+from artelier.operations.lore.prompt_places import USUAL, PlacedPrompt, all_parts
 from tests.operations.writing.files import V3, chunk, png, text_chunk
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -161,6 +163,51 @@ def test_a_chat_survives_its_way_out_and_in(chat: ImportedChat) -> None:
         (again.user, again.char, chat.created_at) if "unused" in (chat.user, chat.char) else (),
     )
     assert write_chat(again) == write_chat(read_chat(write_chat(again)))
+
+
+odd = st.sampled_from([None, True, 0, 1, 2.5, "x", "user", [], {}, ["swipe"], 1 << 40])
+preset_ids = ("main", "jailbreak", "chatHistory", "charDescription", "worldInfoBefore", "scenario", "a", "b")
+preset_prompts = st.fixed_dictionaries(
+    {"identifier": st.sampled_from(preset_ids)},
+    optional={
+        "content": st.sampled_from(["One.", "Two.", ""]) | odd,
+        "injection_position": st.sampled_from([0, 1]) | odd,
+        **dict.fromkeys(("role", "marker", "injection_depth", "injection_trigger", "injection_order"), odd),
+        "forbid_overrides": odd,
+    },
+)
+preset_orders = st.lists(
+    st.fixed_dictionaries({"identifier": st.sampled_from(preset_ids), "enabled": st.booleans()}), max_size=9
+)
+CHANGED = (
+    (),
+    (PlacedPrompt(place="history"), PlacedPrompt(place="text", id="a", text="Near.", depth=2)),
+    (PlacedPrompt(place="after", text="Last.", role="user"), PlacedPrompt(place="history")),
+)
+
+
+@given(st.lists(preset_prompts, max_size=9), preset_orders, st.sampled_from(CHANGED), text)
+def test_a_preset_goes_out_as_it_came_and_what_was_changed_is_read_again(
+    prompts: list[dict[str, Any]], order: list[Any], changed: tuple[PlacedPrompt, ...], system: str
+) -> None:
+    orders = [{"character_id": 100001, "order": order}]
+    given_ = {"temperature": 1, "prompts": prompts, "prompt_order": orders}
+    base = json.dumps(given_).encode()
+    found = read_preset(base)
+
+    written = write_preset("p", params=found.params, system=found.system, prompts=found.prompts, base=base)
+    assert written == base
+    system = system.strip()
+    for parts in (found.prompts, changed):
+        again = read_preset(write_preset("p", params=found.params, system=system, prompts=parts, base=base))
+        wanted = tuple(all_parts(parts, has_system=bool(system)))
+        assert again.system == system
+        assert _shown(again.prompts) == ([] if wanted == USUAL else _shown(wanted))
+
+
+def _shown(parts: tuple[PlacedPrompt, ...]) -> list[PlacedPrompt]:
+    """Parts without what the file calls them."""
+    return [msgspec.structs.replace(one, id="") for one in parts]
 
 
 @given(st.binary(max_size=200), json_value)

@@ -24,7 +24,8 @@ def _name(request: ModelRequest) -> str:
 async def _turns(served: Served, chat: str) -> list[dict[str, Any]]:
     for _ in range(500):
         shown = good(await served.ada.get(f"/sessions/{chat}"))
-        if shown["branches"][0]["status"] in ("", "completed"):
+        replies = [one["status"] for turn in shown["turns"] for one in turn["variants"]]
+        if shown["branches"][0]["status"] in ("", "completed") and "running" not in replies:
             return shown["turns"]
         await asyncio.sleep(0.01)
     raise AssertionError("the turn did not end")
@@ -99,6 +100,43 @@ def test_a_chat_begins_with_a_lorebook_alone_or_in_a_card(tmp_path: Path) -> Non
                 kind = "character" if asked else "lorebook"
                 exported = await served.ada.get(f"/sessions/{chat}/files", params={"kind": kind, **asked})
                 assert exported.content == sent
+
+    play(run())
+
+
+PARTS: list[dict[str, Any]] = [
+    {"place": "history"},
+    {"place": "main"},
+    {"id": "near", "text": "Near.", "depth": 1, "role": "assistant"},
+]
+
+
+def test_prompts_scenario_and_variables_are_set_shown_and_taken_back(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(
+            tmp_path, lambda request: "|".join(one.text for one in request.messages)
+        ) as served:
+            client = served.ada
+            body: dict[str, Any] = {
+                "id": "c",
+                "model": "m",
+                "char": "Mira",
+                "system": "Last.",
+                "prompts": PARTS,
+            }
+            body |= {"scenario": "A ferry.", "variables": {"coins": "3"}}
+            settings = good(await client.post("/sessions", json=body), 201)["settings"]
+            assert (settings["scenario"], settings["variables"]) == ("A ferry.", {"coins": "3"})
+            assert [one["place"] for one in settings["prompts"]] == ["history", "main", "text"]
+            good(await client.post("/sessions/c/turns", json={"text": "Hi"}), 202)
+            assert (await _turns(served, "c"))[0]["variants"][0]["text"] == "Near.|Hi|Last."
+            same = good(await client.patch("/sessions/c", json={"prompts": settings["prompts"]}))
+            assert same["prompts"] == settings["prompts"]
+            for wrong in ([{"place": "main"}], [{"place": "nowhere"}], [*PARTS, PARTS[0]], [{"depth": 1}]):
+                refused(await client.patch("/sessions/c", json={"prompts": wrong}), 422)
+            wish = {"prompts": None, "scenario": None, "variables": None}
+            now = good(await client.patch("/sessions/c", json=wish))
+            assert (now["prompts"], now["scenario"], now["variables"]) == ([], "", {})
 
     play(run())
 

@@ -21,7 +21,7 @@ import pytest
 
 from artelier.server import sweep_process, sweeps
 from artelier.server.sweeps import AGENTS_MAX, KEPT_MAX, POINTS_MAX, WORLD_BYTES_MAX
-from tests.processes import PATIENCE_S, children, killed_at_last
+from tests.processes import PATIENCE_S, WarmPython, children, killed_at_last, run_warm
 from tests.server.routes.served import good, play, refused, serving
 from tests.server.test_up import ended, up
 
@@ -87,7 +87,7 @@ def swept_by_command(folder: Path, body: dict[str, Any]) -> bytes:
     words = [f"--param={name}={','.join(map(str, values))}" for name, values in body["params"].items()]
     words += ["--seeds", str(body["seeds"]), "--ticks", str(body["ticks"]), "--out", "r.csv"]
     command = [sys.executable, "-m", "artelier", "world", "sweep", "w.toml", *words]
-    subprocess.run(command, cwd=folder, check=True, timeout=PATIENCE_S, capture_output=True)
+    run_warm(command, cwd=folder, check=True, timeout=PATIENCE_S, capture_output=True)
     return (folder / "r.csv").read_bytes()
 
 
@@ -404,7 +404,7 @@ def test_a_store_of_a_run_has_a_bound() -> None:
     """The bound of the process: one that was not set would be that of this one."""
     code = f"import {sweep_process.MODULE} as one, resource; one.main()"
     command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with WarmPython(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         with killed_at_last(process):
             limits = Path(f"/proc/{process.pid}/limits")
             while str(sweep_process.STORE_BYTES_MAX) not in (text := limits.read_text()):

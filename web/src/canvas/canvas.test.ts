@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { foldAll } from "@/projection/fold";
 import { churn, History } from "../../tests/events";
+import { foldAll } from "../../tests/fold";
 import { Composer, MOUNTED_MAX } from "./compose";
 import { dropOf } from "./drop";
 import { around, type Box, centre, contains, overlaps } from "./layout/box";

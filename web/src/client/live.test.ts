@@ -1,11 +1,10 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { churn } from "../../tests/events";
 import type { WireEvent } from "@/projection/event";
-import { foldAll } from "@/projection/fold";
 import { EMPTY_GRAPH, type Graph } from "@/projection/graph";
 import { NOTHING, type Snapshot, type Stretch } from "@/projection/store";
 import { ApiError, type Page } from "./http";
-import { BEHIND_MAX, LiveFeed, type LiveState, type Source, STALE_AFTER_MS, type Surroundings } from "./live";
+import { LiveFeed, type LiveState, type Source, STALE_AFTER_MS, type Surroundings } from "./live";
 
 /** A server with a stored log, a browser's connection to it, and a clock: all played by hand. */
 class World implements Surroundings {
@@ -15,9 +14,7 @@ class World implements Surroundings {
   online = true;
   readonly opened: string[] = [];
   source: (Source & { readyState: number }) | null = null;
-  readonly pages: number[] = [];
-  /** Position up to which the server has folded. */
-  folded = 0;
+  checks = 0;
   windowFrom = 0;
   #frames: (() => void)[] = [];
   #timers: { readonly at: number; readonly task: () => void }[] = [];
@@ -29,19 +26,26 @@ class World implements Surroundings {
     return this.source;
   };
 
-  snapshot = (at: number | null): Promise<Snapshot> => {
+  snapshot = (): Promise<Snapshot> => {
     if (this.refuseWith !== null) return Promise.reject(refused(this.refuseWith));
-    const graph = foldAll(this.stored.filter((event) => event.position <= (at ?? this.folded)));
+    const graph = { ...EMPTY_GRAPH, position: this.head };
     return Promise.resolve({ ...NOTHING, graph, windowFrom: this.windowFrom });
   };
 
   page = (after: number): Promise<Page<unknown>> => {
-    this.pages.push(after);
-    if (this.refuseWith !== null) return Promise.reject(refused(this.refuseWith));
     const items = this.stored.filter((event) => event.position > after).slice(0, this.pageSize);
     const last = items.at(-1)?.position ?? after;
-    return Promise.resolve({ items, next: this.stored.some((event) => event.position > last) ? last : null });
+    return Promise.resolve({ items, next: last < this.head ? last : null });
   };
+
+  check = (): Promise<unknown> => {
+    this.checks += 1;
+    return this.refuseWith === null ? Promise.resolve({}) : Promise.reject(refused(this.refuseWith));
+  };
+
+  get head(): number {
+    return this.stored.at(-1)?.position ?? 0;
+  }
 
   frame = (task: () => void): void => {
     this.#frames.push(task);
@@ -63,10 +67,6 @@ class World implements Surroundings {
     frames.forEach((task) => task());
   }
 
-  get framesWaiting(): number {
-    return this.#frames.length;
-  }
-
   async pass(ms: number): Promise<void> {
     this.#now += ms;
     const due = this.#timers.filter((timer) => timer.at <= this.#now);
@@ -75,8 +75,31 @@ class World implements Surroundings {
     await settled();
   }
 
-  send(event: unknown): void {
-    this.source?.onmessage?.({ data: typeof event === "string" ? event : JSON.stringify(event) });
+  /** Opens the connection and says what has changed since its address, which is the first message of each. */
+  begin(): void {
+    this.source?.onopen?.();
+    this.send(this.since(Number(this.opened.at(-1)?.split("=")[1])));
+  }
+
+  /** The message that brings a page from a position to now. */
+  since(after: number): unknown {
+    const items = this.stored.filter((event) => event.position > after);
+    const none = { runs: [], agents: [], tasks: [], artifacts: [], membranes: [], missions: [], edges: [] };
+    const graph = { position: this.head, at_us: 0, events: 0, window_from: 0, ...none, approvals: [] };
+    return { items, graph: { ...graph, costs: {}, pulse: {} } };
+  }
+
+  send(message: unknown): void {
+    this.source?.onmessage?.({ data: typeof message === "string" ? message : JSON.stringify(message) });
+  }
+
+  /** One more event, which has come as far as the log. */
+  next(): WireEvent {
+    const last = this.stored.at(-1);
+    if (last === undefined) throw new Error("the world has no events");
+    const event = { ...last, position: last.position + 1, seq: last.seq + 1 };
+    this.stored.push(event);
+    return event;
   }
 }
 
@@ -90,9 +113,11 @@ async function settled(): Promise<void> {
 }
 
 let world: World;
+/** What was stored before the page began. */
+let before: readonly WireEvent[];
 let came: WireEvent[];
-let batches: number;
-let begun: Graph[];
+let graphs: Graph[];
+let begun: number[];
 let window: Stretch | null;
 let states: LiveState[];
 let feed: LiveFeed;
@@ -103,19 +128,20 @@ beforeEach(async () => {
 });
 
 async function begin(): Promise<void> {
+  before = world.stored.slice();
   came = [];
+  graphs = [];
   begun = [];
   window = null;
-  batches = 0;
   states = [];
   feed = new LiveFeed({
     outside: world,
-    onBegin: ({ graph }) => begun.push(graph),
+    onBegin: ({ graph }) => begun.push(graph.position),
     onWindow: (stretch) => {
       window = stretch;
     },
-    onEvents: (events) => {
-      batches += 1;
+    onChange: ({ graph }, events) => {
+      graphs.push(graph);
       came.push(...events);
     },
     onState: (state) => states.push(state),
@@ -124,104 +150,84 @@ async function begin(): Promise<void> {
   await settled();
 }
 
-function next(): WireEvent {
-  const last = world.stored.at(-1);
-  if (last === undefined) throw new Error("the world has no events");
-  const event = { ...last, position: last.position + 1, seq: last.seq + 1 };
-  world.stored.push(event);
-  return event;
-}
+const address = (position: number) => `/api/v1/graph/stream?after=${position}`;
 
-test("what is stored comes page by page, then the stream goes on right after it, one batch per frame", () => {
-  world.source?.onopen?.();
-  world.send(next());
-  world.send(next());
+test("it begins with what the server has, then what changes comes, one batch per frame", () => {
+  const { head } = world;
+  expect(begun).toEqual([head]);
+  expect(states).toEqual([]);
+  const first = world.next();
+  world.begin();
+  const second = world.next();
+  world.send(world.since(first.position));
   world.draw();
 
-  expect(came).toEqual(world.stored);
-  expect(batches).toBe(1);
-  expect(world.opened).toEqual([`/api/v1/events?after=${world.stored.length - 2}`]);
+  expect(came).toEqual([first, second]);
+  expect(graphs.map(({ position }) => position)).toEqual([second.position]);
+  expect(world.opened).toEqual([address(head)]);
   expect(states).toEqual(["live"]);
 });
 
-test("it begins with what the server has folded, and reads what was before once it is live", async () => {
+test("once it is live, the events of the window before it are read", async () => {
   world = new World();
-  world.folded = 12;
-  await begin();
-
-  expect(begun).toEqual([foldAll(world.stored.slice(0, 12))]);
-  expect(world.pages[0]).toBe(12);
-  expect(window).toBeNull();
-  world.source?.onopen?.();
-  await settled();
-  world.draw();
-
-  expect(came).toEqual(world.stored.slice(12));
-  expect(window).toEqual({ base: EMPTY_GRAPH, events: world.stored.slice(0, 15), upTo: 12 });
-});
-
-test("what was before begins at the window of a long log, with the state that it stands on", async () => {
-  world = new World();
-  world.folded = 12;
   world.windowFrom = 6;
   await begin();
-  world.source?.onopen?.();
+  expect(window).toBeNull();
+  world.begin();
   await settled();
 
-  expect(window?.base).toEqual(foldAll(world.stored.slice(0, 6)));
-  expect(window?.events[0]).toEqual(world.stored[6]);
+  expect(window).toEqual({ from: 6, upTo: world.head, events: before.slice(6) });
 });
 
-test("whoever is far behind begins anew instead of folding it all", async () => {
-  world.source?.onopen?.();
-  for (let n = 0; n <= BEHIND_MAX; n += 1) next();
-  world.pageSize = 1000;
-  world.folded = world.stored.length;
-  feed.stop();
-  feed.start();
-  for (let n = 0; n < 20; n += 1) await settled();
+test("a page that is too far behind is told so, and begins anew", async () => {
+  world.begin();
+  world.next();
+  world.send({ anew: true });
+  await settled();
+  world.begin();
 
-  expect(begun.at(-1)?.position).toBe(world.stored.length);
-  expect(world.opened.at(-1)).toBe(`/api/v1/events?after=${world.stored.length}`);
+  expect(begun).toEqual([world.head - 1, world.head]);
+  expect(world.opened.at(-1)).toBe(address(world.head));
+  expect(states).toEqual(["live"]);
 });
 
-test("an event that comes twice is taken once", () => {
-  const event = next();
-  world.send(event);
-  world.send(event);
-  world.send(world.stored[0]);
+test("a message that comes twice is taken once", () => {
+  world.next();
+  world.begin();
+  world.begin();
   world.draw();
 
-  expect(came).toEqual(world.stored);
+  expect(came).toHaveLength(1);
 });
 
 describe("a broken connection", () => {
-  beforeEach(() => {
-    world.source?.onopen?.();
-  });
+  beforeEach(() => world.begin());
 
   test("is left to the browser while it reconnects by itself", async () => {
-    if (world.source) world.source.readyState = 0;
+    const { head } = world;
     world.source?.onerror?.();
     await world.pass(10_000);
     expect(states.at(-1)).toBe("reconnecting");
     expect(world.opened).toHaveLength(1);
 
-    world.source?.onopen?.();
+    world.next();
+    world.send(world.since(head));
+    world.draw();
+    expect(came).toHaveLength(1);
     expect(states.at(-1)).toBe("live");
   });
 
-  test("that is closed for good is opened again after the newest event that came", async () => {
-    const missed = next();
+  test("that is closed for good is opened again after the newest change that came", async () => {
+    const missed = world.next();
     if (world.source) world.source.readyState = 2;
     world.source?.onerror?.();
-    next();
     await world.pass(500);
-    world.source?.onopen?.();
+    world.begin();
     world.draw();
 
-    expect(world.opened.at(-1)).toBe(`/api/v1/events?after=${missed.position + 1}`);
-    expect(came).toEqual(world.stored);
+    expect(world.opened.at(-1)).toBe(address(missed.position - 1));
+    expect(came).toEqual([missed]);
+    expect(begun).toHaveLength(1);
     expect(states).toEqual(["live", "reconnecting", "live"]);
   });
 
@@ -229,15 +235,14 @@ describe("a broken connection", () => {
     world.refuseWith = 0;
     if (world.source) world.source.readyState = 2;
     world.source?.onerror?.();
-    const pagesBefore = world.pages.length;
     for (let n = 0; n < 6; n += 1) await world.pass(STALE_AFTER_MS);
 
     expect(states.at(-1)).toBe("stale");
-    expect(world.pages.length).toBeGreaterThan(pagesBefore + 3);
+    expect(world.checks).toBeGreaterThan(3);
 
     world.refuseWith = null;
     await world.pass(STALE_AFTER_MS);
-    world.source?.onopen?.();
+    world.begin();
     expect(states.at(-1)).toBe("live");
   });
 
@@ -247,10 +252,10 @@ describe("a broken connection", () => {
     expect(states.at(-1)).toBe("offline");
 
     world.online = true;
-    const event = next();
+    const event = world.next();
     feed.networkChanged();
     await settled();
-    world.source?.onopen?.();
+    world.begin();
     world.draw();
 
     expect(came.at(-1)).toEqual(event);
@@ -264,61 +269,56 @@ describe("a broken connection", () => {
     await world.pass(500);
     expect(states.at(-1)).toBe("signed_out");
 
-    const pages = world.pages.length;
     await world.pass(60_000);
-    expect(world.pages).toHaveLength(pages);
+    expect(world.checks).toBe(1);
+    expect(world.opened).toHaveLength(1);
   });
 });
 
-test("a message that is no event is passed over, one that is no JSON makes it read again", async () => {
-  world.source?.onopen?.();
-  world.send({ position: "1; drop table", stream: 7 });
-  world.send(next());
-  const lost = next();
+test("a message of another kind is passed over, one that is no JSON makes it ask again", async () => {
+  const { head } = world;
+  world.begin();
+  world.send({ position: "1; drop table", items: 7 });
+  world.send(null);
+  world.next();
   world.send("{");
   await settled();
+  world.begin();
   world.draw();
 
-  expect(came).toEqual(world.stored);
-  expect(world.opened.at(-1)).toBe(`/api/v1/events?after=${lost.position}`);
+  expect(came).toHaveLength(1);
+  expect(world.opened.at(-1)).toBe(address(head));
 });
 
-test("after stop nothing comes any more, not even what waited; a later start reads it", async () => {
-  const before = world.source;
+test("after stop nothing comes any more, not even what waited; a later start asks for that again", async () => {
+  const event = world.next();
+  const source = world.source;
+  world.begin();
   feed.stop();
-  before?.onmessage?.({ data: JSON.stringify(next()) });
-  before?.onerror?.();
+  source?.onmessage?.({ data: JSON.stringify(world.since(0)) });
+  source?.onerror?.();
   await world.pass(60_000);
   world.draw();
   expect(came).toEqual([]);
-  expect(states).toEqual([]);
+  expect(states).toEqual(["live"]);
 
   feed.start();
   await settled();
+  world.begin();
   world.draw();
-  expect(came).toEqual(world.stored);
+  expect(came).toEqual([event]);
 });
 
 test("before anything has been read nothing is said to be old, however long nobody answers", async () => {
-  const late = new World();
-  const said: LiveState[] = [];
-  const graphs: Graph[] = [];
-  late.refuseWith = 503;
-  const first = new LiveFeed({
-    outside: late,
-    onBegin: ({ graph }) => graphs.push(graph),
-    onWindow: () => undefined,
-    onEvents: () => undefined,
-    onState: (state) => said.push(state),
-  });
-  first.start();
-  await settled();
-  await late.pass(STALE_AFTER_MS);
-  expect(said).toEqual(["waiting"]);
+  world = new World();
+  world.refuseWith = 503;
+  await begin();
+  await world.pass(STALE_AFTER_MS);
+  expect(states).toEqual(["waiting"]);
 
-  late.refuseWith = null;
-  await late.pass(10_000);
-  late.source?.onopen?.();
-  expect(said).toEqual(["waiting", "live"]);
-  expect(graphs).toHaveLength(1);
+  world.refuseWith = null;
+  await world.pass(10_000);
+  world.begin();
+  expect(states).toEqual(["waiting", "live"]);
+  expect(begun).toHaveLength(1);
 });

@@ -1,7 +1,8 @@
 import { isWireEvent, type WireEvent } from "@/projection/event";
-import { EMPTY_GRAPH } from "@/projection/graph";
 import type { Snapshot, Stretch } from "@/projection/store";
 import { address, type Page } from "./http";
+import { readRows } from "./snapshot";
+import type { Shape } from "./types";
 
 /**
  * `live`: events arrive as they happen. `loading`: what is stored is being read. `reconnecting`: the
@@ -30,6 +31,8 @@ export interface Surroundings {
   /** The state of the page, now or at a position of the past. */
   snapshot(at: number | null, signal: AbortSignal): Promise<Snapshot>;
   page(after: number, signal: AbortSignal): Promise<Page<unknown>>;
+  /** Fails if the server does not answer, or does not know us any more. */
+  check(signal: AbortSignal): Promise<unknown>;
   /** Runs `task` before the next picture is drawn (or soon, while the page is hidden). */
   frame(task: () => void): void;
   later(task: () => void, ms: number): () => void;
@@ -38,32 +41,45 @@ export interface Surroundings {
 
 const CLOSED = 2;
 export const PAGE_EVENTS = 1000;
-/** Whoever is further behind begins anew, which is quicker than to fold as much. */
-export const BEHIND_MAX = 5_000;
 export const STALE_AFTER_MS = 15_000;
 const RETRY_MS = [500, 1000, 2000, 5000, 10_000];
 
+/** A message of the stream: the events since the one before, and the rows that changed with them. */
+interface Change {
+  readonly items: readonly unknown[];
+  readonly graph: Shape<"GraphOut">;
+}
+
+function isChange(value: unknown): value is Change {
+  const { items, graph } = (value ?? {}) as Partial<Change>;
+  return Array.isArray(items) && Number.isSafeInteger(graph?.position);
+}
+
+function isAnew(value: unknown): boolean {
+  return (value as { readonly anew?: unknown } | null)?.anew === true;
+}
+
 /**
- * The state of this tenant's page and then its events, each once and in order, over broken connections.
- * First what the server has folded (`onBegin`), then what came since, page by page, then the stream; `onEvents`
- * gets one batch per frame. Once that is live, the newest events from before are read, for the console and for
- * time travel (`onWindow`).
+ * The state of this tenant's page as the server says it, over broken connections: first the whole (`onBegin`), then
+ * the rows that change with their events, each event once and in order; `onChange` gets one batch per frame. Once
+ * that is live, the newest events from before are read, for the console and the line of time (`onWindow`).
  */
 export class LiveFeed {
   readonly #outside: Surroundings;
   readonly #onBegin: (snapshot: Snapshot) => void;
   readonly #onWindow: (stretch: Stretch) => void;
-  readonly #onEvents: (events: readonly WireEvent[]) => void;
+  readonly #onChange: (now: Snapshot, events: readonly WireEvent[]) => void;
   readonly #onState: (state: LiveState) => void;
-  #origin: Snapshot | null = null;
-  #hasWindow = false;
+  /** What was handed out last; null if it must begin anew. */
+  #now: Snapshot | null = null;
+  /** The events from before the beginning that are still to be read. */
+  #window: Pick<Stretch, "from" | "upTo"> | null = null;
   #hasBegun = false;
+  /** Where the newest message stands. */
   #position = 0;
-  /** Position of the newest event that was handed out. */
-  #delivered = 0;
   #state: LiveState = "loading";
   #source: Source | null = null;
-  #queue: WireEvent[] = [];
+  #queue: Change[] = [];
   #framed = false;
   #attempt = 0;
   #generation = 0;
@@ -75,13 +91,13 @@ export class LiveFeed {
     readonly outside: Surroundings;
     readonly onBegin: (snapshot: Snapshot) => void;
     readonly onWindow: (stretch: Stretch) => void;
-    readonly onEvents: (events: readonly WireEvent[]) => void;
+    readonly onChange: (now: Snapshot, events: readonly WireEvent[]) => void;
     readonly onState: (state: LiveState) => void;
   }) {
     this.#outside = options.outside;
     this.#onBegin = options.onBegin;
     this.#onWindow = options.onWindow;
-    this.#onEvents = options.onEvents;
+    this.#onChange = options.onChange;
     this.#onState = options.onState;
   }
 
@@ -98,7 +114,7 @@ export class LiveFeed {
   stop(): void {
     this.#disconnect();
     this.#queue = [];
-    this.#position = this.#delivered;
+    this.#position = this.#now?.graph.position ?? 0;
   }
 
   #disconnect(): void {
@@ -120,11 +136,9 @@ export class LiveFeed {
 
   async #connect(generation: number): Promise<void> {
     try {
-      await this.#begin(generation);
-      if (!(await this.#catchUp(generation))) {
-        this.#origin = null;
-        return await this.#connect(generation);
-      }
+      // A stream that is refused does not say why; a request does.
+      if (this.#now === null) await this.#begin(generation);
+      else await this.#outside.check((this.#abort = new AbortController()).signal);
     } catch (error) {
       if (generation !== this.#generation) return;
       if (statusOf(error) === 401) this.#signedOut();
@@ -135,64 +149,40 @@ export class LiveFeed {
   }
 
   async #begin(generation: number): Promise<void> {
-    if (this.#origin !== null) return;
     this.#abort = new AbortController();
     const origin = await this.#outside.snapshot(null, this.#abort.signal);
     if (generation !== this.#generation) return;
-    this.#origin = origin;
+    this.#now = origin;
     this.#hasBegun = true;
-    this.#hasWindow = origin.windowFrom >= origin.graph.position;
+    this.#window = { from: origin.windowFrom, upTo: origin.graph.position };
     this.#queue = [];
-    this.#position = this.#delivered = origin.graph.position;
+    this.#position = origin.graph.position;
     this.#onBegin(origin);
   }
 
-  /** Reads what is stored; whether it was little enough to go on from. */
-  async #catchUp(generation: number): Promise<boolean> {
-    let after = this.#position;
-    let events = 0;
-    for (;;) {
-      if (generation !== this.#generation) return true;
-      this.#abort = new AbortController();
-      const page = await this.#outside.page(after, this.#abort.signal);
-      if (generation !== this.#generation) return true;
-      events += page.items.length;
-      if (events > BEHIND_MAX) return false;
-      page.items.forEach((item) => this.#take(item));
-      const next = nextOf(page, after);
-      if (next === null) return true;
-      after = next;
-    }
-  }
-
-  /** The newest events from before this began, and what they stand on. Without them the page is as live. */
+  /** The newest events from before this began. Without them the page is as live. */
   async #lookBack(generation: number): Promise<void> {
-    const origin = this.#origin;
-    if (origin === null || this.#hasWindow) return;
-    this.#hasWindow = true;
+    const wanted = this.#window;
+    if (wanted === null) return;
+    this.#window = null;
     const { signal } = (this.#abort = new AbortController());
     try {
-      const wanted = { from: origin.windowFrom, upTo: origin.graph.position };
       const stretch = await readStretch(this.#outside, wanted, signal);
       if (generation === this.#generation) this.#onWindow(stretch);
-      else this.#hasWindow = false;
+      else this.#window ??= wanted;
     } catch {
-      this.#hasWindow = false; // the next connection tries again
+      this.#window ??= wanted; // the next connection tries again
     }
   }
 
   #listen(generation: number): void {
-    const source = this.#outside.open(address("/events", { after: this.#position }));
+    const source = this.#outside.open(address("/graph/stream", { after: this.#position }));
     this.#source = source;
     const mine = (task: () => void) => () => {
       if (generation === this.#generation) task();
     };
     source.onopen = mine(() => {
       this.#attempt = 0;
-      this.#cancelStale?.();
-      this.#cancelStale = null;
-      this.#setState("live");
-      void this.#lookBack(generation);
     });
     source.onmessage = (message) => mine(() => this.#receive(message.data))();
     // While it is not closed the browser itself reconnects, with Last-Event-ID.
@@ -200,26 +190,41 @@ export class LiveFeed {
   }
 
   #receive(data: string): void {
+    let message: unknown;
     try {
-      this.#take(JSON.parse(data));
+      message = JSON.parse(data);
     } catch {
-      // Whatever that was, what is stored after the newest good event is read again.
+      // Whatever that was, what has changed since the newest good message is asked for again.
+      return this.start();
+    }
+    if (isAnew(message)) {
+      this.#now = null;
       this.start();
+    } else if (isChange(message)) {
+      this.#take(message);
+      this.#cancelStale?.();
+      this.#cancelStale = null;
+      this.#setState("live");
+      void this.#lookBack(this.#generation);
     }
   }
 
-  #take(value: unknown): void {
-    if (!isWireEvent(value) || value.position <= this.#position) return;
-    this.#position = value.position;
-    this.#queue.push(value);
+  #take(change: Change): void {
+    if (change.graph.position <= this.#position) return;
+    this.#position = change.graph.position;
+    this.#queue.push(change);
     if (this.#framed) return;
     this.#framed = true;
     this.#outside.frame(() => {
       this.#framed = false;
-      const events = this.#queue;
+      const changes = this.#queue;
       this.#queue = [];
-      this.#delivered = events.at(-1)?.position ?? this.#delivered;
-      if (events.length > 0) this.#onEvents(events);
+      if (this.#now === null || changes.length === 0) return;
+      this.#now = changes.reduce((now, { graph }) => readRows(graph, now), this.#now);
+      this.#onChange(
+        this.#now,
+        changes.flatMap(({ items }) => items.filter(isWireEvent)),
+      );
     });
   }
 
@@ -256,18 +261,17 @@ export class LiveFeed {
 }
 
 export async function readStretch(
-  outside: Pick<Surroundings, "snapshot" | "page">,
-  { from, upTo }: { readonly from: number; readonly upTo: number },
+  outside: Pick<Surroundings, "page">,
+  { from, upTo }: Pick<Stretch, "from" | "upTo">,
   signal: AbortSignal,
 ): Promise<Stretch> {
-  const base = from === 0 ? EMPTY_GRAPH : (await outside.snapshot(from, signal)).graph;
   const events: WireEvent[] = [];
   for (let after: number | null = from; after !== null && after < upTo;) {
     const page: Page<unknown> = await outside.page(after, signal);
     events.push(...page.items.filter(isWireEvent));
     after = nextOf(page, after);
   }
-  return { base, events, upTo };
+  return { from, upTo, events };
 }
 
 function nextOf(page: Page<unknown>, after: number): number | null {

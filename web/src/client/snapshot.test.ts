@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { churn } from "../../tests/events";
+import { foldAll, snapshotOf } from "../../tests/fold";
 import { NOTHING_SPENT } from "@/projection/graph";
-import { readSnapshot } from "./snapshot";
+import { readRows } from "./snapshot";
 import type { Shape } from "./types";
 
 type Body = Shape<"GraphOut">;
@@ -36,7 +38,7 @@ const BODY = {
 };
 
 test("rows of the server become the page's own, by id; names that people gave stay as they are", () => {
-  const { graph, pulse, windowFrom } = readSnapshot(BODY as unknown as Body);
+  const { graph, pulse, windowFrom } = readRows(BODY as unknown as Body);
 
   expect([graph.position, graph.atUs, graph.events, windowFrom]).toEqual([7, 5, 6, 2]);
   expect(graph.runs.get("m/t")).toMatchObject({ startedUs: 1, lastUs: 4, waits: new Set(["k"]) });
@@ -54,4 +56,24 @@ test("rows of the server become the page's own, by id; names that people gave st
   ]);
   expect(pulse.newest.get("session:my_chat")).toBe(3);
   expect(pulse.asked.get("c#main")).toEqual({ run: "c/r000001", trigger: "generate" });
+});
+
+test("rows that have changed take the place of those before, and what has not changed keeps its identity", () => {
+  const before = snapshotOf(churn().events);
+  const run = { ...BODY.runs[0], id: "churn", status: "paused" };
+  const gone = { ...BODY.costs, by_model: {}, held: {}, caps: { tenant: null } };
+  const nothing = { ...BODY, runs: [run], tasks: [], membranes: [], approvals: [], costs: gone };
+  const copy = structuredClone(before);
+
+  const { graph, pulse } = readRows({ ...nothing, position: 99 } as unknown as Body, before);
+
+  expect(graph.position).toBe(99);
+  expect(graph.runs.get("churn")?.status).toBe("paused");
+  expect(graph.runs.get("churn/figures")).toBe(before.graph.runs.get("churn/figures"));
+  expect(graph.tasks).toBe(before.graph.tasks);
+  expect(before.graph.costs.caps.has("tenant")).toBe(true);
+  expect(graph.costs.caps.has("tenant")).toBe(false);
+  expect(pulse.newest.get("session:my_chat")).toBe(3);
+  expect(before).toEqual(copy);
+  expect(before.graph).toEqual(foldAll(churn().events));
 });

@@ -1,6 +1,6 @@
 import type { Agent, Approval, Artifact, Edge, Graph, Mission, Run, Task } from "@/projection/graph";
 import type { Asked, Pulse } from "@/projection/pulse";
-import type { Snapshot } from "@/projection/store";
+import { NOTHING, type Snapshot } from "@/projection/store";
 import type { Shape } from "./types";
 
 type Name<S extends string> = S extends `${infer Head}_${infer Rest}`
@@ -43,46 +43,68 @@ function named<T>(value: T): Named<T> {
   return renamed(value) as Named<T>;
 }
 
-function byId<T extends { readonly id: string }>(rows: readonly T[]): ReadonlyMap<string, T> {
-  return new Map(rows.map((row) => [row.id, row]));
+/** The same map where nothing changes, so that whoever holds it need not look. A row that is null is gone. */
+function withEntries<T>(
+  before: ReadonlyMap<string, T>,
+  changed: readonly (readonly [string, T | null])[],
+): ReadonlyMap<string, T> {
+  if (changed.length === 0) return before;
+  const next = new Map(before);
+  for (const [id, row] of changed)
+    if (row === null) next.delete(id);
+    else next.set(id, row);
+  return next;
 }
 
-/** What the server says of a moment, as the page holds it: from there events are folded. */
-export function readSnapshot(body: Shape<"GraphOut">): Snapshot {
-  const { costs, pulse } = body;
+function withRows<T extends { readonly id: string }>(
+  before: ReadonlyMap<string, T>,
+  rows: readonly T[],
+): ReadonlyMap<string, T> {
+  return withEntries(
+    before,
+    rows.map((row) => [row.id, row] as const),
+  );
+}
+
+/** What the server says of a moment, as the page holds it: over what was there before, the rows that have changed. */
+export function readRows(body: Shape<"GraphOut">, before: Snapshot = NOTHING): Snapshot {
+  const { costs } = body;
+  const { graph } = before;
   const runs = named(body.runs).map((run) => ({ ...run, waits: new Set(run.waits) })) as readonly Run[];
   const membranes = named(body.membranes).map((one) => ({
     ...one,
     members: new Set(one.members),
     shared: new Set(one.shared),
   }));
-  const graph: Graph = {
+  const next: Graph = {
     position: body.position,
     atUs: body.at_us,
     events: body.events,
-    agents: byId<Agent>(named(body.agents)),
-    tasks: byId<Task>(named(body.tasks) as readonly Task[]),
-    artifacts: byId<Artifact>(named(body.artifacts)),
-    membranes: byId(membranes),
-    missions: byId<Mission>(named(body.missions)),
-    edges: byId<Edge>(named(body.edges) as readonly Edge[]),
-    runs: byId(runs),
-    approvals: byId<Approval>(named(body.approvals)),
+    agents: withRows<Agent>(graph.agents, named(body.agents)),
+    tasks: withRows(graph.tasks, named(body.tasks) as readonly Task[]),
+    artifacts: withRows<Artifact>(graph.artifacts, named(body.artifacts)),
+    membranes: withRows(graph.membranes, membranes),
+    missions: withRows<Mission>(graph.missions, named(body.missions)),
+    edges: withRows(graph.edges, named(body.edges) as readonly Edge[]),
+    runs: withRows(graph.runs, runs),
+    approvals: withRows<Approval>(graph.approvals, named(body.approvals)),
     costs: {
       total: named(costs.total ?? {}) as Graph["costs"]["total"],
-      byModel: new Map(Object.entries(costs.by_model ?? {}).map(([model, spend]) => [model, named(spend)])),
-      held: new Map(Object.entries(costs.held ?? {})),
-      caps: new Map(Object.entries(costs.caps ?? {})),
+      byModel: withEntries(
+        graph.costs.byModel,
+        Object.entries(costs.by_model ?? {}).map(([model, spend]) => [model, named(spend)] as const),
+      ),
+      held: withEntries(graph.costs.held, Object.entries(costs.held ?? {})),
+      caps: withEntries(graph.costs.caps, Object.entries(costs.caps ?? {})),
     },
   };
-  return { graph, pulse: readPulse(pulse, body.position), windowFrom: body.window_from };
+  return { graph: next, pulse: readPulse(body.pulse, before.pulse), windowFrom: body.window_from };
 }
 
-function readPulse(pulse: Shape<"GraphOut">["pulse"], position: number): Pulse {
+function readPulse(pulse: Shape<"GraphOut">["pulse"], before: Pulse): Pulse {
   return {
-    position,
-    newest: new Map(Object.entries(pulse.newest ?? {})),
-    asked: new Map(Object.entries(pulse.asked ?? {})) as ReadonlyMap<string, Asked>,
-    ticks: new Map(Object.entries(pulse.ticks ?? {})),
+    newest: withEntries(before.newest, Object.entries(pulse.newest ?? {})),
+    asked: withEntries<Asked>(before.asked, Object.entries(pulse.asked ?? {})),
+    ticks: withEntries(before.ticks, Object.entries(pulse.ticks ?? {})),
   };
 }

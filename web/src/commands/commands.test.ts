@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { churn, History } from "../../tests/events";
-import { foldAll } from "@/projection/fold";
+import { come, foldAll } from "../../tests/fold";
 import { parseRoute } from "@/shell/route";
 import { eventLog } from "@/state/log";
 import { resetUi, useUi } from "@/state/ui";
@@ -182,7 +182,7 @@ describe("running a command", () => {
     asked.length = 0;
     resetUi({ me: ME, live: "live", session: "signed_in" });
     eventLog.clear();
-    eventLog.append(churn().add("run:m1/x", "run.started", {}).events);
+    come(churn().add("run:m1/x", "run.started", {}).events);
     vi.stubGlobal("fetch", (url: string) => {
       asked.push(url);
       const refused = url.includes("m1%2Fx");

@@ -1,6 +1,6 @@
 import { inWords } from "@/client/http";
 import { currentRoute } from "@/shell/route";
-import { eventLog } from "@/state/log";
+import { shownGraph } from "@/state/log";
 import { toast, useUi } from "@/state/ui";
 import type { Command, CommandState } from "./command";
 import { Keyboard } from "./keyboard";
@@ -28,8 +28,7 @@ export function commandOf(id: string): Command | undefined {
 /** The present for commands; while one travels in time they see what the person sees. */
 export function commandState(): CommandState {
   const ui = useUi.getState();
-  const graph = ui.travel === null ? eventLog.graph : eventLog.foldTo(ui.travel);
-  return { ui, graph, route: currentRoute() };
+  return { ui, graph: shownGraph(), route: currentRoute() };
 }
 
 /** Runs a command if it may run now. What is refused, or fails, is told. */

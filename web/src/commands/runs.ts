@@ -1,5 +1,5 @@
 import { ApiError, api, path } from "@/client/http";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Graph, Run } from "@/projection/graph";
 import { openRoots } from "@/projection/vitals";
 import { toast } from "@/state/ui";

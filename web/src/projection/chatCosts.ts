@@ -1,4 +1,4 @@
-import { plus } from "./draft";
+import { plus } from "./graph";
 import { type Graph, NOTHING_SPENT, type Run, type Spend } from "./graph";
 
 /** The chat that a run has replied in; "" for a run that is no turn of one. */

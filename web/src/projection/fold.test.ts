@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { churn, History } from "../../tests/events";
-import { fold, foldAll } from "./fold";
-import { EMPTY_GRAPH, RUN_STATUSES } from "./graph";
+import { foldAll } from "../../tests/fold";
+import { RUN_STATUSES } from "./graph";
 import { madeArtifacts, openRoots, vitals, waitingApprovals } from "./vitals";
 
 describe("a goal, from plan to a passed evaluation", () => {
@@ -132,37 +132,6 @@ test("money is held while a call is in flight", () => {
   const until = churn().events.findIndex((event) => event.kind === "model.requested") + 1;
 
   expect(vitals(foldAll(churn().events.slice(0, until))).heldMicrousd).toBe(41_000);
-});
-
-test("the fold is the same in whatever batches the events come", () => {
-  const { events } = churn();
-  const whole = foldAll(events);
-
-  for (let size = 1; size <= events.length; size += 1) {
-    let graph = EMPTY_GRAPH;
-    for (let start = 0; start < events.length; start += size)
-      graph = fold(graph, events.slice(start, start + size));
-    expect(graph).toEqual(whole);
-  }
-});
-
-test("a repeated delivery changes nothing, not even the identity", () => {
-  const { events } = churn();
-  const graph = foldAll(events);
-
-  expect(fold(graph, events)).toBe(graph);
-});
-
-test("a fold changes no earlier graph, and keeps what nothing happened to", () => {
-  const { events } = churn();
-  const before = foldAll(events.slice(0, 12));
-  const copy = structuredClone(before);
-
-  const after = fold(before, events.slice(12));
-
-  expect(before).toEqual(copy);
-  expect(after.missions).toBe(before.missions);
-  expect(after.tasks.get("churn/letter")).toBe(before.tasks.get("churn/letter"));
 });
 
 describe("statuses of runs", () => {

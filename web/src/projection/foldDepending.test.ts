@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { History } from "../../tests/events";
-import { foldAll } from "./fold";
+import { foldAll } from "../../tests/fold";
 
 /** `a`, then `b`, then `end`, each waiting for the one before it; nobody drives them together. */
 function line(): History {

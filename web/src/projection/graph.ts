@@ -1,4 +1,4 @@
-/** What the screen shows, as a fold of events. Values are never changed in place: compare by identity. */
+/** What the screen shows, as rows of the server. Values are never changed in place: compare by identity. */
 
 export const RUN_STATUSES = [
   "pending",
@@ -13,6 +13,13 @@ export const RUN_STATUSES = [
   "cancelled",
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
+
+const FINAL: ReadonlySet<RunStatus> = new Set(["completed", "failed", "cancelled"]);
+
+/** Whether a run has ended for good (a failed one until somebody retries it); the others can go on. */
+export function isFinal(status: RunStatus): boolean {
+  return FINAL.has(status);
+}
 
 /** A goal whose run has ended stands as its tasks do: without what is missing, it is blocked. */
 export type GoalStatus = RunStatus | "blocked";
@@ -221,6 +228,17 @@ export interface Spend {
   readonly calls: number;
 }
 
+export function plus(spend: Spend, more: Partial<Spend>): Spend {
+  return {
+    microusd: spend.microusd + (more.microusd ?? 0),
+    inputTokens: spend.inputTokens + (more.inputTokens ?? 0),
+    cachedTokens: spend.cachedTokens + (more.cachedTokens ?? 0),
+    outputTokens: spend.outputTokens + (more.outputTokens ?? 0),
+    unpriced: spend.unpriced + (more.unpriced ?? 0),
+    calls: spend.calls + (more.calls ?? 0),
+  };
+}
+
 export interface Costs {
   readonly total: Spend;
   readonly byModel: ReadonlyMap<string, Spend>;
@@ -231,7 +249,7 @@ export interface Costs {
 }
 
 export interface Graph {
-  /** Position of the newest event that is folded in; 0 before the first. */
+  /** Of the newest event that it knows of; 0 before the first. */
   readonly position: number;
   readonly atUs: number;
   readonly events: number;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { churn, History } from "../../tests/events";
-import { foldAll } from "./fold";
+import { foldAll } from "../../tests/fold";
 import { actorName, calledIn, agentsOf, filterRows, rowOf, type RowWorld } from "./rows";
 import { decisionRows, exportedDecision } from "./rowsDecision";
 import { csv } from "./rowsExport";

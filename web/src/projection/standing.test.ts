@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { churn } from "../../tests/events";
-import { foldAll } from "./fold";
+import { foldAll } from "../../tests/fold";
 import type { Task, TaskStatus } from "./graph";
 import { goalStatus, standing, tasksOf } from "./standing";
 

@@ -1,4 +1,4 @@
-import { isFinal } from "./foldRuns";
+import { isFinal } from "./graph";
 import type { GoalStatus, Graph, RunStatus, Spend, Task } from "./graph";
 import { missions } from "./vitals";
 

@@ -1,99 +1,80 @@
 import { expect, test, vi } from "vitest";
-import { churn, History } from "../../tests/events";
-import { foldAll } from "./fold";
-import { CHECKPOINT_EVERY, EventLog, NOTHING } from "./store";
+import { History } from "../../tests/events";
+import { EMPTY_GRAPH } from "./graph";
+import { EventLog, NOTHING, type Snapshot } from "./store";
 
 function long(count: number): History {
-  const history = churn();
-  for (let n = history.events.length; n < count; n += 1) {
-    history.add("run:churn/figures", "model.completed", { key: `k${n}`, cost: 1, input_tokens: n });
-  }
+  const history = new History();
+  for (let n = 0; n < count; n += 1) history.add("run:r", "cycle.completed", { cycle: n });
   return history;
 }
 
-test("every past position folds to what it was then", () => {
-  const { events } = long(CHECKPOINT_EVERY * 3 + 77);
-  const log = new EventLog();
-  for (let start = 0; start < events.length; start += 333) log.append(events.slice(start, start + 333));
-
-  expect(log.graph).toEqual(foldAll(events));
-  for (const position of [
-    0,
-    1,
-    12,
-    CHECKPOINT_EVERY - 1,
-    CHECKPOINT_EVERY,
-    CHECKPOINT_EVERY + 1,
-    1300,
-    events.length,
-    10_000,
-  ]) {
-    expect(log.foldTo(position)).toEqual(foldAll(events.slice(0, position)));
-    expect(log.events(position)).toEqual(events.slice(0, position));
-  }
-});
+function at(position: number): Snapshot {
+  return { ...NOTHING, graph: { ...EMPTY_GRAPH, position, events: position } };
+}
 
 test("an event that came before is left out, and one batch tells listeners once", () => {
-  const { events } = churn();
+  const { events } = long(12);
   const log = new EventLog();
   const listener = vi.fn();
   log.subscribe(listener);
 
-  log.append(events);
-  log.append(events.slice(3, 9));
+  log.advance(at(9), events.slice(0, 9));
+  log.advance(at(12), events.slice(3));
 
   expect(log.events()).toEqual(events);
-  expect(listener).toHaveBeenCalledTimes(1);
+  expect(log.events(5)).toEqual(events.slice(0, 5));
+  expect(log.graph).toBe(log.snapshot());
+  expect(log.position).toBe(12);
+  expect(listener).toHaveBeenCalledTimes(2);
 });
 
-test("a long history is bounded, its sums are kept, and time travel begins where events are kept", () => {
+test("a long history is bounded, and says where the events that are kept begin", () => {
   const { events } = long(5000);
   const log = new EventLog({ eventsMax: 2000 });
-  for (let start = 0; start < events.length; start += 100) log.append(events.slice(start, start + 100));
+  for (let start = 0; start < events.length; start += 100)
+    log.advance(at(start + 100), events.slice(start, start + 100));
 
   expect(log.events().length).toBeLessThanOrEqual(2000);
-  expect(log.graph).toEqual(foldAll(events));
-  expect(log.earliest).toBeGreaterThan(0);
-  expect(log.foldTo(log.earliest + 700)).toEqual(foldAll(events.slice(0, log.earliest + 700)));
-  expect(log.foldTo(1).position).toBe(log.earliest);
+  expect(log.events()).toEqual(events.slice(log.earliest));
+  expect(log.graph.events).toBe(5000);
 });
 
 test("a log that was cleared begins again at the first position", () => {
+  const { events } = long(3);
   const log = new EventLog();
-  log.append(churn().events);
+  log.advance(at(3), events);
   log.clear();
-  log.append(churn().events);
+  expect(log.position).toBe(0);
 
-  expect(log.graph).toEqual(foldAll(churn().events));
+  log.advance(at(3), events);
+  expect(log.events()).toEqual(events);
 });
 
 test("it goes on from a snapshot, and what was before is added when it comes", () => {
   const { events } = long(1600);
   const log = new EventLog();
-  log.begin({ ...NOTHING, graph: foldAll(events.slice(0, 900)) });
-  log.append(events.slice(900, 1500));
+  log.begin(at(900));
+  log.advance(at(1500), events.slice(900, 1500));
 
-  expect(log.graph).toEqual(foldAll(events.slice(0, 1500)));
   expect(log.events()).toEqual(events.slice(900, 1500));
   expect(log.earliest).toBe(900);
 
   let told = 0;
   log.subscribe(() => (told += 1));
-  log.prepend({ base: foldAll(events.slice(0, 300)), events: events.slice(300, 1000), upTo: 900 });
-  log.append(events.slice(1500));
+  log.prepend({ from: 300, upTo: 900, events: events.slice(300, 1000) });
+  log.advance(at(1600), events.slice(1500));
 
   expect(told).toBe(2);
   expect(log.events()).toEqual(events.slice(300));
   expect(log.earliest).toBe(300);
-  for (const position of [300, 301, 899, 900, 901, 1499, 1500, 1600])
-    expect(log.foldTo(position)).toEqual(foldAll(events.slice(0, position)));
 });
 
 test("a stretch that does not end where the events begin is not taken", () => {
   const { events } = long(400);
   const log = new EventLog();
-  log.begin({ ...NOTHING, graph: foldAll(events.slice(0, 100)) });
-  log.prepend({ base: foldAll(events.slice(0, 50)), events: events.slice(50, 90), upTo: 90 });
+  log.begin(at(100));
+  log.prepend({ from: 50, upTo: 90, events: events.slice(50, 90) });
 
   expect(log.events()).toEqual([]);
   expect(log.earliest).toBe(100);

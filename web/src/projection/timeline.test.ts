@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { churn, History } from "../../tests/events";
-import { foldAll } from "./fold";
+import { foldAll } from "../../tests/fold";
 import { bucketed, forkPoints, indexAt, marksOf, nextMark } from "./timeline";
 import { compareRuns, historyOf, runTree } from "./timelineRuns";
 import { eventAt, eventsOfStep, runSteps } from "./timelineSteps";

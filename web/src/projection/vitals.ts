@@ -1,4 +1,4 @@
-import { isFinal } from "./foldRuns";
+import { isFinal } from "./graph";
 import type { Agent, Approval, Artifact, Graph, Membrane, Mission, Run, Task } from "./graph";
 
 /** Answers that several screens ask of a graph. Pure; use them with `useProjection`. */

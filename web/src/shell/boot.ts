@@ -59,7 +59,7 @@ function begin(): void {
     outside: browser,
     onBegin: (snapshot) => eventLog.begin(snapshot),
     onWindow: (stretch) => eventLog.prepend(stretch),
-    onEvents: (events) => eventLog.append(events),
+    onChange: (now, events) => eventLog.advance(now, events),
     onState: (live) => {
       const before = useUi.getState().live;
       setUi({ live });

@@ -1,14 +1,21 @@
 const ASKED = "artelier:goal";
 
-/** Puts words into the field of the bar where a goal is typed, for a person to change and to send. */
-export function askGoal(words: string): void {
-  window.dispatchEvent(new CustomEvent(ASKED, { detail: words }));
+/** What goes into the bar where a goal is typed. */
+interface Asked {
+  readonly words: string;
+  readonly files: readonly File[];
 }
 
-/** Calls back with the words that somebody wants to ask; the way to stop that. */
-export function onGoalAsked(listener: (words: string) => void): () => void {
+/** Puts words, and files that go with them, into the field of the bar, for a person to change and to send. */
+export function askGoal(words: string, files: readonly File[] = []): void {
+  window.dispatchEvent(new CustomEvent<Asked>(ASKED, { detail: { words, files } }));
+}
+
+/** Calls back with what somebody wants to ask; the way to stop that. */
+export function onGoalAsked(listener: (words: string, files: readonly File[]) => void): () => void {
   const heard = (event: Event) => {
-    if (event instanceof CustomEvent && typeof event.detail === "string") listener(event.detail);
+    const { words, files } = (event as CustomEvent<Asked>).detail;
+    listener(words, files);
   };
   window.addEventListener(ASKED, heard);
   return () => window.removeEventListener(ASKED, heard);

@@ -1,35 +1,48 @@
 import { useMemo, useSyncExternalStore } from "react";
 import { create } from "zustand";
 import { browser } from "@/client/browser";
-import { readStretch } from "@/client/live";
+import { isUnread, readStretch } from "@/client/live";
 import type { WireEvent } from "@/projection/event";
 import { EMPTY_GRAPH, type Graph } from "@/projection/graph";
 import { EventLog } from "@/projection/store";
-import { useUi } from "./ui";
+import { type UiState, useUi } from "./ui";
 
 /** The one event log of the page. */
 export const eventLog = new EventLog();
 
-/** A moment before all events that are here, as the server has folded it. */
-const usePast = create<{ readonly at: number; readonly graph: Graph }>()(() => ({
-  at: -1,
-  graph: EMPTY_GRAPH,
-}));
+interface Past {
+  /** The position where this was read; -1 before that. */
+  readonly at: number;
+  readonly graph: Graph;
+}
+const UNREAD: Past = { at: -1, graph: EMPTY_GRAPH };
 
-/** Whether a moment is before the events of this page, so that only the server knows it. */
-function isEarlier(travel: number | null): travel is number {
-  return travel !== null && travel < eventLog.earliest;
+/** The moment of the past that was looked at last, as the server knows it. */
+const usePast = create<Past>()(() => UNREAD);
+/** One moment is asked for at a time: while somebody drags the slider, the next is where it is by then. */
+let isAsking = false;
+const RETRY_MS = 1_000;
+
+/** Whether a moment is not now. */
+function isPast(travel: number | null): travel is number {
+  return travel !== null && travel < eventLog.position;
 }
 
 function look(): void {
   const { travel } = useUi.getState();
-  if (!isEarlier(travel) || usePast.getState().at === travel) return;
-  usePast.setState({ at: travel, graph: { ...EMPTY_GRAPH, position: travel } });
+  if (travel === null && usePast.getState() !== UNREAD) usePast.setState(UNREAD);
+  if (isAsking || !isPast(travel) || usePast.getState().at === travel) return;
+  isAsking = true;
+  const next = () => {
+    isAsking = false;
+    look();
+  };
   browser.snapshot(travel, new AbortController().signal).then(
     ({ graph }) => {
-      if (usePast.getState().at === travel) usePast.setState({ graph });
+      if (useUi.getState().travel !== null) usePast.setState({ at: travel, graph });
+      next();
     },
-    () => usePast.setState({ at: -1 }), // the next look tries again
+    () => setTimeout(next, RETRY_MS),
   );
 }
 useUi.subscribe(look);
@@ -46,15 +59,36 @@ export async function readEarlier(): Promise<void> {
   if (eventLog.origin === origin) eventLog.prepend(stretch);
 }
 
+/** What every view shows at this instant, for whoever is no component. */
+export function shownGraph(): Graph {
+  return isPast(useUi.getState().travel) ? usePast.getState().graph : eventLog.graph;
+}
+
+const travelOf = (state: UiState) => state.travel;
+const liveOf = (state: UiState) => state.live;
+const pastOf = (past: Past) => past;
+
 /** The graph that every view shows: of now, or of the past while somebody travels in time. */
 export function useGraph(): Graph {
   const now = useSyncExternalStore(eventLog.subscribe, eventLog.snapshot);
-  const travel = useUi((state) => state.travel);
-  const past = usePast((state) => state.graph);
-  return useMemo(() => {
-    if (travel === null) return now;
-    return isEarlier(travel) ? past : eventLog.foldTo(travel);
-  }, [now, travel, past]);
+  const travel = useUi(travelOf);
+  const past = usePast(pastOf);
+  return isPast(travel) ? past.graph : now;
+}
+
+/** Whether what `useGraph` shows is still on its way, so that nothing may be called missing. */
+export function useIsUnread(): boolean {
+  const live = useUi(liveOf);
+  const travel = useUi(travelOf);
+  const past = usePast(pastOf);
+  return isUnread(live) || (isPast(travel) && past === UNREAD);
+}
+
+/** Whether an address names what is not there, now or at the moment that is shown. */
+export function useIsMissing(table: "artifacts" | "runs", id: string | null): boolean {
+  const graph = useGraph();
+  const isUnknown = useIsUnread();
+  return id !== null && !isUnknown && !graph[table].has(id);
 }
 
 /** The same for one value of it; pass a function that is declared outside the component. */
@@ -66,6 +100,6 @@ export function useProjection<T>(selector: (graph: Graph) => T): T {
 /** The events that views may show: up to the position where one travels. */
 export function useEvents(): readonly WireEvent[] {
   const now = useSyncExternalStore(eventLog.subscribe, eventLog.snapshot);
-  const travel = useUi((state) => state.travel);
+  const travel = useUi(travelOf);
   return useMemo(() => (now.position >= 0 ? eventLog.events(travel) : []), [now, travel]);
 }

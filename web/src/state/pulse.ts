@@ -1,31 +1,9 @@
 import { useSyncExternalStore } from "react";
-import { beat, type Pulse } from "@/projection/pulse";
-import type { Snapshot } from "@/projection/store";
+import type { Pulse } from "@/projection/pulse";
 import { eventLog } from "./log";
 
-let origin: Snapshot = eventLog.origin;
-let pulse: Pulse = origin.pulse;
-let scanned = origin.graph.position;
-
-function take(): void {
-  if (eventLog.origin !== origin) {
-    origin = eventLog.origin; // the page has begun anew
-    pulse = origin.pulse;
-    scanned = origin.graph.position;
-  }
-  if (eventLog.position === scanned) return;
-  const events = eventLog.events();
-  const from = events.findLastIndex((event) => event.position <= scanned) + 1;
-  pulse = beat(pulse, events.slice(from));
-  scanned = eventLog.position;
-}
-
-// Before any component hears of the same events.
-eventLog.subscribe(take);
-
 export function currentPulse(): Pulse {
-  take();
-  return pulse;
+  return eventLog.pulse;
 }
 
 export function usePulse(): Pulse {

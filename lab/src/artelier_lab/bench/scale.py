@@ -26,6 +26,8 @@ from artelier.log.views import list_positions
 from artelier.models.scripted import ScriptedModel
 from artelier_lab.bench.figures import Target, judge, median, rounded
 from artelier_lab.bench.machine import machine_facts
+from artelier_lab.bench.scale_postgres import UNITS as POSTGRES_UNITS
+from artelier_lab.bench.scale_postgres import bench_postgres
 from artelier_lab.bench.world.setup import economy, world_of
 
 TARGETS = {
@@ -48,6 +50,8 @@ UNITS = {
     "tick_s": "s of that tick",
     "takeover_after_drain_s": "s from the release of a run by a worker that drains to the next claim",
 }
+UNMEASURED = ("world_hash_equal",)
+"""Figures of what is not built: worlds over places."""
 SIZED = ("due_look_ms", "page_ms", "other_runs_wait_ms")
 """Figures of another size in a quick run."""
 
@@ -74,12 +78,14 @@ def bench_scale(*, quick: bool, directory: Path, progress: Callable[[str], None]
     figures |= _bench_pages(plan, directory / "pages.db", progress)
     figures |= asyncio.run(_bench_waiting(plan, directory / "world.db", progress))
     figures |= asyncio.run(_bench_takeover(directory / "drain.db", progress))
-    figures = {name: rounded(value) for name, value in figures.items()}
+    served, of_served = bench_postgres(quick=quick, directory=directory, progress=progress)
+    targets = {**TARGETS, **of_served}
+    figures = {name: rounded(value) for name, value in (figures | served).items()}
     return {
         **figures,
-        "targets": judge(figures, TARGETS, unjudged=SIZED if quick else ()),
-        "unmeasured": sorted(TARGETS.keys() - figures.keys()),
-        "units": UNITS,
+        "targets": judge(figures, targets, unjudged=(*SIZED, *of_served) if quick else ()),
+        "unmeasured": sorted({*targets, *UNMEASURED} - figures.keys()),
+        "units": {**UNITS, **POSTGRES_UNITS},
         "machine": machine,
     }
 

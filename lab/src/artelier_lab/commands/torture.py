@@ -64,7 +64,7 @@ def torture(
     people who interfere; then the promises are checked. A failure names the command that repeats it.
     With --availability a real server is attacked by one tenant, input by input, while another asks 50 times a
     second; at the end a run freezes its server until it is parked. It takes ten minutes, of two cores of its
-    own. With --workers, the plans are kill, restart, stop, server, cut, read-only and connections.
+    own. With --workers, the plans are kill, restart, stop, server, cut, partition, read-only and connections.
     """
     if workers:
         return _workers(call, only or [], runs=runs, seed=start)

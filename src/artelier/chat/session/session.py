@@ -74,6 +74,9 @@ class Session(ChatTurns):
         group: object = UNSET,
         speaks: object = UNSET,
         system: Any = UNSET,
+        scenario: object = UNSET,
+        variables: object = UNSET,
+        prompts: object = UNSET,
         note: Any = UNSET,
         quick_replies: object = UNSET,
         lorebooks: Any = UNSET,
@@ -92,12 +95,15 @@ class Session(ChatTurns):
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
         shipped one, or None for plain main calls. `fallbacks`: models that reply in turn when `model` fails.
         `user`, `char`: a name, or JSON with a name. `group`: several characters, each as `char`; `speaks`:
-        `list`, `mention`, `talkativeness`, `model`. `note`: the author's note, a text or `{prompt, depth,
-        role}`; `depth` counts the messages after it. `quick_replies`: a list of `{label, text}`. `lorebooks`:
-        refs of artifacts. `preset`: the ref of a file that goes out again. `params`: of the main call. For a
-        new chat alone: `greetings`, texts with which the character may begin; `principal`, in whose name it
-        reads and writes artifacts. `by`: who acts. `subject`: whom the chat is about; all of it is erased
-        with that. What is given for a chat that exists changes its settings; `is_new` refuses it.
+        `list`, `mention`, `talkativeness`, `model`. `scenario`: of this chat, in place of its characters'.
+        `variables`: texts for `{{getvar}}`, by name. `prompts`: the parts of a prompt in their order, each
+        `{place, id, text, role, depth, triggers, is_fixed}`. `note`: the author's note, a text or `{prompt,
+        depth, role}`; `depth` counts the messages after it. `quick_replies`: a list of `{label, text}`.
+        `lorebooks`: refs of artifacts. `preset`: the ref of a file that goes out again. `params`: of the
+        main call. For a new chat alone: `greetings`, texts with which the character may begin; `principal`,
+        in whose name it reads and writes artifacts. `by`: who acts. `subject`: whom the chat is about; all
+        of it is erased with that. What is given for a chat that exists changes its settings; `is_new`
+        refuses it.
         Units:  `deadline_s` bounds each run. `history_max` counts messages.
         Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`;
         `Conflict` for a chat that is not new.
@@ -115,6 +121,9 @@ class Session(ChatTurns):
             "group": group,
             "speaks": speaks,
             "system": system,
+            "scenario": scenario,
+            "variables": variables,
+            "prompts": prompts,
             "note": note,
             "quick_replies": quick_replies,
             "lorebooks": lorebooks,
@@ -188,7 +197,7 @@ class Session(ChatTurns):
             self.desk.services.model(wished["model"])  # a missing key is said at the door
         if wished.get("profile", UNSET) is not UNSET:
             wished["profile"] = await cs.profile_setting(self.desk, wished["profile"], by=settings.principal)
-        for name in ("user", "char", "group", "system", "note"):
+        for name in ("user", "char", "group", "system", "scenario", "variables", "prompts", "note"):
             if wished.get(name, UNSET) is not UNSET:
                 wished[name] = self._escape_placeholders(wished[name])
         changed = cs.replace_settings(settings, wished)
@@ -348,9 +357,14 @@ class Session(ChatTurns):
         if changes := found.changes(now, as_member=as_member):
             await self.change(**changes)
         turns = list(found.turns)
-        if now.note and found.kind is ForeignKind.CHAT and found.settings.get("note", now.note) != now.note:
-            left = "note: the chat keeps its own author's note"
-            found = replace(found, warnings=(*found.warnings, left))
+        if found.kind is ForeignKind.CHAT:
+            own = {name: getattr(now, name) for name in ("note", "scenario", "variables")}
+            left = [
+                f"{name}: the chat keeps its own"
+                for name, value in own.items()
+                if value and found.settings.get(name, value) != value
+            ]
+            found = replace(found, warnings=(*found.warnings, *left))
         if found.greetings and not (await self.branch_row()).head:
             turns = [ForeignTurn(variants=found.greetings, speaker=found.name)]
         await self.import_turns(await self._behind_greeting(turns))

@@ -11,6 +11,9 @@ import msgspec
 from artelier.chat.turn.turn_config import HISTORY_MAX, SpeakerRule
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.kernel.steps.failures import check_models
+from artelier.operations.lore.macros import NAME_CHARS_MAX, VALUE_CHARS_MAX, VARIABLES_MAX
+from artelier.operations.lore.prompt_places import DEPTH_MAX as NOTE_DEPTH_MAX
+from artelier.operations.lore.prompt_places import PROMPTS_MAX, PlacedPrompt
 from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
@@ -58,6 +61,12 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     speaks: SpeakerRule = SpeakerRule.LIST
     """How the next speaker of a group is chosen."""
     system: str = ""
+    scenario: str = ""
+    """Of this chat, in place of its characters'; empty for theirs."""
+    variables: dict[str, str] = {}
+    """What `{{getvar}}` finds at the beginning of each turn."""
+    prompts: tuple[PlacedPrompt, ...] = ()
+    """The parts of a prompt in the order of a preset; empty for the usual order."""
     note: dict[str, Any] = {}
     """The author's note `{prompt, depth, role}`; empty for none."""
     quick_replies: tuple[QuickReply, ...] = ()
@@ -104,6 +113,9 @@ CHANGEABLE = (
     "group",
     "speaks",
     "system",
+    "scenario",
+    "variables",
+    "prompts",
     "note",
     "quick_replies",
     "lorebooks",
@@ -139,8 +151,12 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             fields[name] = lorebook_refs(value)
         elif name == "preset":
             fields[name] = "".join(lorebook_refs([value] if value else []))
-        elif name == "system":
-            fields[name] = "" if value is None else checked_text(value, what="system prompt")
+        elif name in ("system", "scenario"):
+            fields[name] = "" if value is None else checked_text(value, what=name)
+        elif name == "variables":
+            fields[name] = chat_variables(value)
+        elif name == "prompts":
+            fields[name] = placed_prompts(value)
         elif name == "note":
             fields[name] = author_note(value)
         elif name == "quick_replies":
@@ -195,7 +211,44 @@ def quick_replies(value: object) -> tuple[QuickReply, ...]:
     return found
 
 
-NOTE_DEPTH_MAX = 10_000
+def chat_variables(value: object) -> dict[str, str]:
+    """Return variables of a chat from JSON; `{}` for None. Errors: `InvalidRequest`."""
+    try:
+        found = msgspec.convert(value or {}, dict[str, str])
+    except msgspec.ValidationError as error:
+        raise InvalidRequest("variables", expected="texts by name", got=str(error)[:200]) from None
+    if len(found) > VARIABLES_MAX:
+        raise InvalidRequest("variables", expected=f"at most {VARIABLES_MAX:,}", got=len(found))
+    for name, text in found.items():
+        if len(checked_text(name, what="name of a variable")) > NAME_CHARS_MAX:
+            raise InvalidRequest("name of a variable", expected=f"at most {NAME_CHARS_MAX:,} characters")
+        if len(checked_text(text, what="variable")) > VALUE_CHARS_MAX:
+            raise InvalidRequest(
+                f"variable {name[:60]!r}", expected=f"at most {VALUE_CHARS_MAX:,} characters"
+            )
+    return found
+
+
+def placed_prompts(value: object) -> tuple[PlacedPrompt, ...]:
+    """Return the parts of a prompt of a list of them; none for None. Errors: `InvalidRequest`."""
+    try:
+        found = msgspec.convert(value or (), tuple[PlacedPrompt, ...], from_attributes=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InvalidRequest(
+            "prompts", expected="a list of {place, id, text, role, depth}", got=str(error)[:200]
+        ) from None
+    if len(found) > PROMPTS_MAX:
+        raise InvalidRequest("prompts", expected=f"at most {PROMPTS_MAX}", got=len(found))
+    for one in found:
+        checked_text(one.text, what="a prompt")
+        if one.depth is not None and not (one.place == "text" and 0 <= one.depth <= NOTE_DEPTH_MAX):
+            raise InvalidRequest(
+                "depth of a prompt", expected=f"0 to {NOTE_DEPTH_MAX}, of a text alone", got=one.depth
+            )
+    places = [one.place for one in found if one.place != "text"]
+    if found and (len(set(places)) < len(places) or "history" not in places):
+        raise InvalidRequest("prompts", expected="history, and each place once", got=", ".join(places)[:200])
+    return found
 
 
 def author_note(value: object) -> dict[str, Any]:

@@ -55,13 +55,15 @@ class Lore:
     at_depth: tuple[tuple[int, Section], ...] = ()
     left_out: tuple[Section, ...] = field(default=())
 
-    def within(self, base: Sequence[Section]) -> list[Section]:
-        """The beginning of a system prompt with what stands around the character."""
-        at = next((n for n, one in enumerate(base) if one.tag == "character"), None)
-        if at is None:  # nothing is said of the character: after the words that begin the prompt
-            at = min(1, len(base))
-            return [*base[:at], *self.before, *self.after, *base[at:]]
-        return [*base[:at], *self.before, base[at], *self.after, *base[at + 1 :]]
+    def at(self, *, before: bool, after: bool) -> Lore:
+        """Return what stands where a prompt has a place for it; the rest is left out, as `off`."""
+        off = (*(() if before else self.before), *(() if after else self.after))
+        return replace(
+            self,
+            before=self.before if before else (),
+            after=self.after if after else (),
+            left_out=(*self.left_out, *map(_off, off)),
+        )
 
     def around(self, places: Places, *, is_replaced: bool) -> Places:
         """Everything else. `is_replaced`: an operation has put its own text in place of the beginning."""
@@ -77,6 +79,10 @@ class Lore:
             at_depth=(*self.at_depth, *places.at_depth),
             left_out=(*places.left_out, *self.left_out),
         )
+
+
+def _off(one: Section) -> Section:
+    return replace(one, tag=f"lore {one.sources[0]}"[:120], text="", dropped="off")
 
 
 def books_of(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,12 +9,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.chat.turn.turn_config import GROUP_RULES, ORIGINAL_RULES, TurnJob
+from artelier.chat.turn.lorebooks import Lore
+from artelier.chat.turn.turn_config import GROUP_RULES, ORIGINAL_RULES, SYSTEM_RULES, TurnJob
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import (
@@ -38,6 +40,7 @@ from artelier.log import Blob, Store, decode_stored, stored_blob
 from artelier.operations.graph.failures import mask_secrets
 from artelier.operations.lore.activation import substitute_names
 from artelier.operations.lore.macros import Macros
+from artelier.operations.lore.prompt_places import PlacedPrompt, placed_around
 from artelier.ports.model import Delta
 
 if TYPE_CHECKING:
@@ -223,16 +226,16 @@ async def _ended_call(store: Store, tenant: str, run: int) -> MainCall | None:
     return msgspec.convert(plain, MainCall)
 
 
-# The introduction of a chat's system prompt: the participants, from its settings and its profile
+# What stands around the conversation: from the settings of the chat, its card, preset and profile
 
 
-FIELDS = (
-    ("description", ""),
-    ("personality", "Personality: "),
-    ("scenario", "Scenario: "),
-    ("example_dialogue", "How {{char}} talks:\n"),
-)
-"""Of a character, in the order in which they stand in the prompt."""
+_LEADS = {
+    "description": "",
+    "personality": "Personality: ",
+    "scenario": "Scenario: ",
+    "example_dialogue": "How {{char}} talks:\n",
+}
+"""Fields of a character by the words before each, in the order in which they usually stand in the prompt."""
 
 
 def card_chars(settings: Mapping[str, Any]) -> int:
@@ -240,6 +243,7 @@ def card_chars(settings: Mapping[str, Any]) -> int:
     char: Mapping[str, Any] = settings.get("char") or {}
     given = (settings, settings.get("user"), char, char.get("depth_prompt"), settings.get("note"))
     parts = [cast("dict[str, object]", one) for one in given if isinstance(one, dict)]
+    parts += settings.get("prompts") or ()
     return sum(len(text) for part in parts for text in part.values() if isinstance(text, str))
 
 
@@ -255,6 +259,7 @@ def macros_of(settings: Mapping[str, Any], job: TurnJob, *, run: str, now_us: in
         seed=f"{run}\0card",
         chat_seed=chat,
         now_us=now_us,
+        variables=dict(settings.get("variables") or {}),
         # Older turns left macros of groups as they are written.
         group=None
         if job.card_rules < GROUP_RULES
@@ -272,7 +277,7 @@ def people_of(settings: Mapping[str, Any], macros: Macros | None = None) -> dict
 
     def fill_person(person: dict[str, Any], kept: Collection[str]) -> dict[str, Any]:
         # In the order of the prompt: what one text sets as a variable, those after it have.
-        order = [*(name for name, _ in FIELDS if name in person), *person]
+        order = [*(name for name in _LEADS if name in person), *person]
         filled = dict(person)
         for key in dict.fromkeys(order):
             if isinstance(person[key], str) and key not in kept:
@@ -299,122 +304,198 @@ def name_said(settings: Mapping[str, Any], side: str, *, is_group: bool) -> str:
 def _named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     user: dict[str, Any] = {"name": "User", **(settings.get("user") or {})}
     char: dict[str, Any] = {"name": "Assistant", **(settings.get("char") or {})}
+    if settings.get("scenario"):
+        char["scenario"] = settings["scenario"]
     return user, char
-
-
-def introduction(
-    settings: Mapping[str, Any],
-    people: Mapping[str, Mapping[str, Any]],
-    profile: OperationProfile | None,
-    names: Mapping[str, Any],
-    *,
-    ref: str,
-    macros: Macros | None = None,
-    is_expanded: bool = True,
-) -> list[Section]:
-    """The base of the system prompt: what the chat or its profile says, the character, the persona.
-
-    With `macros`, a card's own system prompt stands in the place of the chat's, which is its `{{original}}`.
-    `is_expanded`: the chat's has macros, too; in older turns it has names alone.
-
-    `names` are those that a prompt may show; `ref` is the profile with its version.
-    Errors: those of templates, for the profile's.
-    """
-    user, char = people["user"], people["char"]
-    who = {"user": str(user["name"]), "char": str(char["name"])}
-    own = settings.get("system") or (char.get("system_prompt") if macros is None else "") or ""
-    if own and macros is not None and is_expanded:
-        text, source = macros.expand(str(own)), "chat"
-    elif own:
-        text, source = substitute_names(str(own), **who), "chat"
-    elif profile is not None and profile.system:
-        from artelier.operations.template_engine.template import Template
-
-        text, source = Template.parse(profile.system).render(names), f"profile:{ref}"
-    else:
-        text, source = f"You are {who['char']}, in a conversation with {who['user']}.", "chat"
-    if macros is not None and str(char.get("system_prompt") or "").strip():
-        text, source = (
-            macros.expand(str(char["system_prompt"]), original=text),
-            str(char.get("ref") or source),
-        )
-    sections = [_section("system", text, source, pinned=True)]
-    told = "\n\n".join(
-        substitute_names(lead, **who) + str(char[field]) for field, lead in FIELDS if char.get(field)
-    )
-    if told:
-        about = f"# {who['char']}\n{told}"
-        sections.append(_section("character", about, str(char.get("ref") or "chat"), pinned=True))
-    if user.get("description"):
-        about = f"# {who['user']}\n{user['description']}"
-        sections.append(_section("persona", about, str(user.get("ref") or "chat")))
-    return sections
 
 
 _ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
 
 
-def holds_note(settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]], job: TurnJob) -> bool:
-    """Return True if the chat's note ends the prompt within what a character says must stand there."""
-    note: Mapping[str, Any] = settings.get("note") or {}
-    return (
-        job.card_rules >= ORIGINAL_RULES
-        and not note.get("depth")
-        and note.get("role") in (None, "system")
-        and _ORIGINAL.search(str(people["char"].get("post_history_instructions") or "")) is not None
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurroundingTexts:
+    """What a prompt has around the conversation: of the chat, its character and its preset, in order."""
 
+    job: TurnJob
+    settings: Mapping[str, Any]
+    people: Mapping[str, Mapping[str, Any]]
+    macros: Macros | None
+    profile: OperationProfile | None
+    names: Mapping[str, Any]
+    """Those that a prompt may show."""
+    lore: Lore
+    before: Sequence[PlacedPrompt]
+    after: Sequence[PlacedPrompt]
+    inside: Sequence[PlacedPrompt]
 
-def afterword(
-    settings: Mapping[str, Any],
-    people: Mapping[str, Mapping[str, Any]],
-    macros: Macros | None = None,
-    *,
-    with_note: bool = False,
-) -> list[Section]:
-    """Return what a character says must stand after the conversation.
+    @classmethod
+    def of(
+        cls,
+        job: TurnJob,
+        settings: Mapping[str, Any],
+        people: Mapping[str, Mapping[str, Any]],
+        macros: Macros | None,
+        *,
+        profile: OperationProfile | None,
+        names: Mapping[str, Any],
+        lore: Lore,
+    ) -> SurroundingTexts:
+        """Return the texts of a turn. Lore for which the preset has no place is left out."""
+        prompts = msgspec.convert(settings.get("prompts") or (), tuple[PlacedPrompt, ...])
+        has_system = bool(settings.get("system"))
+        before, after, inside = placed_around(prompts, has_system=has_system, trigger=job.trigger)
+        places = {one.place for one in (*before, *after)}
+        return cls(
+            job=job,
+            settings=settings,
+            people=people,
+            macros=macros,
+            profile=profile,
+            names=names,
+            lore=lore.at(before="lore_before" in places, after="lore_after" in places),
+            before=before,
+            after=after,
+            inside=inside,
+        )
 
-    `with_note`: the chat's note is its `{{original}}`; else that is empty.
-    """
-    char = people["char"]
-    text = str(char.get("post_history_instructions") or "")
-    if macros is not None:
-        own: Mapping[str, Any] = settings.get("note") or {}
-        note = str(own.get("prompt") or "") if with_note else ""
-        text = macros.expand(text, original=macros.expand(note)).strip()
-    if not text.strip():
-        return []
-    return [_section("post_history_instructions", text, str(char.get("ref") or "chat"))]
+    def introduction(self) -> list[Section]:
+        """Return what stands before the conversation: system prompt, lore, character, persona.
 
+        Errors: those of templates, for the system prompt of the profile.
+        """
+        return self._placed(self.before)
 
-def notes_at_depth(
-    settings: Mapping[str, Any],
-    people: Mapping[str, Mapping[str, Any]],
-    macros: Macros | None,
-    *,
-    without_own: bool = False,
-) -> tuple[tuple[int, Section], ...]:
-    """The character's note and the author's, each with how many messages stand after it.
+    def afterword(self) -> list[Section]:
+        """Return what stands behind the conversation, above all what a character says must stand there."""
+        return self._placed(self.after)
 
-    `without_own`: the author's stands elsewhere.
-    """
-    if macros is None:
-        return ()
-    char = people["char"]
-    found: list[tuple[int, Section]] = []
-    for tag, note, ref in (
-        ("character_note", char.get("depth_prompt"), str(char.get("ref") or "chat")),
-        ("author_note", settings.get("note"), "chat"),
-    ):
-        if not isinstance(note, dict) or (without_own and tag == "author_note"):
-            continue
-        told = cast("dict[str, Any]", note)
-        text, role = macros.expand(str(told.get("prompt") or "")), told.get("role")
-        if text.strip():
-            section = _section(tag, text, ref)
-            role = role if role in ("system", "user", "assistant") else "system"
-            found.append((int(told.get("depth") or 0), replace(section, role=role)))
-    return tuple(found)
+    @property
+    def _holds_note(self) -> bool:
+        """True if the chat's note ends the prompt within what a character says must stand there."""
+        note: Mapping[str, Any] = self.settings.get("note") or {}
+        said = str(self.people["char"].get("post_history_instructions") or "")
+        return (
+            self.job.card_rules >= ORIGINAL_RULES
+            and not note.get("depth")
+            and note.get("role") in (None, "system")
+            and any(one.place == "after" and not one.is_fixed for one in (*self.before, *self.after))
+            and _ORIGINAL.search(said) is not None
+        )
+
+    def at_depth(self) -> tuple[tuple[int, Section], ...]:
+        """Return texts of the preset, the character's note and the author's, each with how many messages
+        stand after it.
+        """
+        if self.macros is None:
+            return ()
+        char = self.people["char"]
+        found = [(one.depth or 0, self._text(one)) for one in self.inside]
+        for tag, note, ref in (
+            ("character_note", char.get("depth_prompt"), str(char.get("ref") or "chat")),
+            ("author_note", self.settings.get("note"), "chat"),
+        ):
+            if not isinstance(note, dict) or (tag == "author_note" and self._holds_note):
+                continue
+            told = cast("dict[str, Any]", note)
+            text, role = self.macros.expand(str(told.get("prompt") or "")), told.get("role")
+            if text.strip():
+                section = _section(tag, text, ref)
+                role = role if role in ("system", "user", "assistant") else "system"
+                found.append((int(told.get("depth") or 0), replace(section, role=role)))
+        return tuple(found)
+
+    def _placed(self, parts: Sequence[PlacedPrompt]) -> list[Section]:
+        """Return sections in the order of their places; what is said of the character in one run is one."""
+        sections: list[Section] = []
+        for place, run in groupby(parts, lambda one: "character" if one.place in _LEADS else one.place):
+            match place:
+                case "character":
+                    is_named = any(one.tag == "character" for one in sections)
+                    sections += self._character([one.place for one in run], is_named=is_named)
+                case "lore_before":
+                    sections += self.lore.before
+                case "lore_after":
+                    sections += self.lore.after
+                case "persona":
+                    sections += self._persona()
+                case "main":
+                    sections += map(self._system, run)
+                case "after":
+                    sections += [one for one in map(self._last, run) if one.text.strip()]
+                case _:
+                    sections += map(self._text, run)
+        return sections
+
+    @property
+    def _who(self) -> dict[str, str]:
+        return {one: str(self.people[one]["name"]) for one in ("user", "char")}
+
+    def _system(self, main: PlacedPrompt) -> Section:
+        """The base of the system prompt: what the chat or its profile says.
+
+        With macros, a card's own system prompt stands in its place, and has it as `{{original}}`.
+        """
+        macros, char, who, source = self.macros, self.people["char"], self._who, "chat"
+        own = self.settings.get("system") or (char.get("system_prompt") if macros is None else "") or ""
+        if own and macros is not None and self.job.card_rules >= SYSTEM_RULES:
+            text = macros.expand(str(own))
+        elif own:  # of older turns, which filled in names alone
+            text = substitute_names(str(own), **who)
+        elif self.profile is not None and self.profile.system:
+            from artelier.operations.template_engine.template import Template
+
+            text, source = (
+                Template.parse(self.profile.system).render(self.names),
+                f"profile:{self.job.profile}",
+            )
+        elif self.settings.get("prompts"):
+            text = ""
+        else:
+            text = f"You are {who['char']}, in a conversation with {who['user']}."
+        of_card = str(char.get("system_prompt") or "")
+        if macros is not None and of_card.strip() and not main.is_fixed:
+            text, source = macros.expand(of_card, original=text), str(char.get("ref") or source)
+        return replace(_section("system", text, source, pinned=True), role=main.role)
+
+    def _character(self, fields: Sequence[str], *, is_named: bool) -> list[Section]:
+        char, who = self.people["char"], self._who
+        told = [
+            substitute_names(_LEADS[field], **who) + str(char[field]) for field in fields if char.get(field)
+        ]
+        if not told:
+            return []
+        about = "\n\n".join(told) if is_named else f"# {who['char']}\n" + "\n\n".join(told)
+        return [_section("character", about, str(char.get("ref") or "chat"), pinned=True)]
+
+    def _persona(self) -> list[Section]:
+        user = self.people["user"]
+        if not user.get("description"):
+            return []
+        about = f"# {self._who['user']}\n{user['description']}"
+        return [_section("persona", about, str(user.get("ref") or "chat"))]
+
+    def _text(self, one: PlacedPrompt) -> Section:
+        text = one.text if self.macros is None else self.macros.expand(one.text)
+        source = str(self.settings.get("preset") or "chat")
+        section = _section("preset", text, source)
+        return replace(section, role=one.role, sources=(Source(ref=source, why=one.id),))
+
+    def _last(self, last: PlacedPrompt) -> Section:
+        """What a character says must stand behind the conversation, or else what the preset says."""
+        char, macros = self.people["char"], self.macros
+        note: Mapping[str, Any] = self.settings.get("note") or {}
+        original = "\n\n".join(
+            one for one in (last.text, str(note.get("prompt") or "") if self._holds_note else "") if one
+        )
+        of_card = str(char.get("post_history_instructions") or "")
+        if last.is_fixed or not of_card.strip():
+            text, source = original, str(self.settings.get("preset") or "chat")
+        else:
+            text, source = of_card, str(char.get("ref") or "chat")
+        if macros is not None:
+            original = macros.expand(original)
+            text = (original if text is not of_card else macros.expand(of_card, original=original)).strip()
+        return replace(_section("post_history_instructions", text, source), role=last.role)
 
 
 def _section(tag: str, text: str, source: str, *, pinned: bool = False) -> Section:

@@ -20,18 +20,15 @@ from artelier.chat.turn.lorebooks import lore_of
 from artelier.chat.turn.main_call import (
     MainCall,
     Sink,
-    afterword,
+    SurroundingTexts,
     card_chars,
-    holds_note,
-    introduction,
     macros_of,
     main_call,
     name_said,
-    notes_at_depth,
     people_of,
 )
 from artelier.chat.turn.speakers import attribute, own_words, request_to_speak, with_speaker
-from artelier.chat.turn.turn_config import IMPERSONATE, SYSTEM_RULES, FailedTurn, TurnEnd, TurnJob
+from artelier.chat.turn.turn_config import IMPERSONATE, FailedTurn, TurnEnd, TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import SAID_AT_ONCE, TurnInputs, find, found_from, inputs_unread
 from artelier.context import assemble
@@ -319,26 +316,18 @@ class TurnParts:
         shown = names_shown(self.profile, turned.state, situation, self._rag)
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()
         items = await inclusions(self.run, rules, turned.state, shown, trigger=job.trigger, model=job.model)
+        texts = SurroundingTexts.of(
+            job, found.settings, self.people, self.macros, profile=self.profile, names=shown, lore=lore
+        )
         try:
-            base = await self._beside_loop(
-                introduction,
-                found.settings,
-                self.people,
-                self.profile,
-                shown,
-                ref=job.profile,
-                macros=self.macros,
-                is_expanded=job.card_rules >= SYSTEM_RULES,
-            )
+            base = await self._beside_loop(texts.introduction)
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None
-        places = place_sections(lore.within(base), turned, items, profile=job.profile)
-        with_note = holds_note(found.settings, self.people, job)
-        card = (found.settings, self.people, self.macros)
-        noted = await self._beside_loop(notes_at_depth, *card, without_own=with_note)
-        lore = replace(lore, at_depth=(*noted, *lore.at_depth))
+        places = place_sections(base, turned, items, profile=job.profile)
+        noted = await self._beside_loop(texts.at_depth)
+        lore = replace(texts.lore, at_depth=(*noted, *lore.at_depth))
         places = lore.around(places, is_replaced=turned.replaced)
-        tail = await self._beside_loop(afterword, *card, with_note=with_note)
+        tail = await self._beside_loop(texts.afterword)
         if job.trigger == IMPERSONATE:
             asked = wording("impersonate-1").replace("{user}", self._user_name).strip()
             tail.append(Section(tag=IMPERSONATE, text=asked, sources=("impersonate-1",), pinned=True))

@@ -149,11 +149,7 @@ async def _people(
 
     asked: dict[str, Any] = {}
     if imported is not None:
-        asked = {"user": imported.user, "char": imported.char}
-        if imported.group:
-            asked["group"] = list(imported.group)
-        if is_new and imported.note:
-            asked["note"] = imported.note
+        asked = imported.settings
     if wish.persona is not None:
         persona = await cast_persona(desk, wish.persona, by=call.person)
         asked["user"] = persona if wish.user is None else {**persona, "name": wish.user}

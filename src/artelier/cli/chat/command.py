@@ -13,6 +13,7 @@ from artelier.cli.call import CliCall, fresh_id
 from artelier.cli.chat.chat_options import ChatOptions, open_chat
 from artelier.cli.command import (
     Attachments,
+    Fallbacks,
     ModelName,
     ModelParams,
     Subject,
@@ -37,10 +38,6 @@ Speaks = Annotated[
     typer.Option(
         "--speaks", metavar="RULE", help="Who of a group is next: list, mention, talkativeness, model."
     ),
-]
-Fallbacks = Annotated[
-    list[str] | None,
-    typer.Option("--fallback", metavar="NAME", help="Model to ask if that one fails; repeatable."),
 ]
 Persona = Annotated[
     str | None, typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -243,6 +244,8 @@ async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
         if not talk.data(about):
             as_it_was = ", as it was taken in" if made.is_original else ""
             talk.screen.line(f"{file}: {kind}, {count(len(made.content), 'byte')}{as_it_was}")
+            if PurePath(file).suffix.lower() != (suffix := PurePath(made.name).suffix):
+                talk.screen.note(f"note: what is in it is a {suffix} file", "yellow")
         return
     if file.lower().endswith(".jsonl"):
         turns = await write_turns(talk.session, file)
@@ -287,7 +290,7 @@ async def quit_(talk: Talk) -> None:
 
 NONE = "none"
 """Takes a setting back."""
-_TEXTS = ("model", "system", "user", "char", "description")
+_TEXTS = ("model", "system", "scenario", "user", "char", "description")
 """Settings that are words; of the others a value is JSON."""
 _ELSEWHERE = {"profile": "/profile", "speaks": "/group", "note": "/note", "quick_replies": "/quick"}
 
@@ -342,6 +345,9 @@ def _shown(settings: StoredChatSettings) -> dict[str, Any]:
         "char": settings.char.get("name"),
         "description": settings.char.get("description"),
         "system": settings.system or None,
+        "scenario": settings.scenario or None,
+        "variables": settings.variables or None,
+        "prompts": [one.text[:40] if one.place == "text" else one.place for one in settings.prompts],
         "lorebooks": list(settings.lorebooks),
         "history_max": settings.history_max,
         "deadline_s": settings.deadline_ms / 1_000 if settings.deadline_ms else None,

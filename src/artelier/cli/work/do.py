@@ -11,6 +11,7 @@ from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, T
 from artelier.cli.call import CliCall, fresh_id
 from artelier.cli.command import (
     Attachments,
+    Fallbacks,
     ModelName,
     ModelParams,
     Subject,
@@ -50,6 +51,7 @@ async def do(
         typer.Option("--run-id", metavar="ID", help="Name of the run; one that exists is resumed."),
     ] = None,
     model: ModelName = None,
+    fallback: Fallbacks = None,
     param: ModelParams = None,
     budget_usd: Annotated[
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend.")
@@ -86,7 +88,7 @@ async def do(
     wish = DoWish(
         goal=goal,
         root=root,
-        model=model or call.settings.model,
+        models=(model or call.settings.model, *(fallback or ())),
         usd=usd,
         yes=yes,
         subject=subject,
@@ -114,7 +116,8 @@ class DoWish(NamedTuple):
     goal: str
     root: str
     """The workspace."""
-    model: str
+    models: tuple[str, ...]
+    """To ask in turn until one answers."""
     usd: str | None
     yes: bool
     subject: str = ""
@@ -128,16 +131,15 @@ async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> Ag
     from artelier.agents import workspace_agent
     from artelier.cli.run_driver import drive, report_id
 
-    kernel.models.resolve(wish.model)  # before anything is recorded
     agent = workspace_agent(kernel, wish.root, tenant=call.tenant)
-    _announce(call, run_id, wish)
+    _announce(call, kernel, run_id, wish)
     limits = call.settings.limits(usd=wish.usd)
 
     async def work(on_wait: str) -> AgentResult:
         return await agent.run(
             run_id=run_id,
             tenant=call.tenant,
-            model=wish.model,
+            models=wish.models,
             prompt=wish.goal,
             on_wait=on_wait,
             limits=limits,
@@ -160,11 +162,11 @@ async def _conduct_mission(
     from artelier.missions.plan.mission_runner import check_mission_id, conduct
 
     desk = kernel.for_tenant(call.tenant)
-    kernel.models.resolve(wish.model)  # before anything is recorded
     job = mission_job(
         desk,
         wish.goal,
-        model=wish.model,
+        model=wish.models[0],
+        fallbacks=wish.models[1:],
         workspace=wish.root,
         auto_launch=not asks,
         plan=plan,
@@ -172,7 +174,7 @@ async def _conduct_mission(
         is_plain=not asks,
     )
     check_mission_id(run_id)
-    _announce(call, run_id, wish)
+    _announce(call, kernel, run_id, wish)
     limits = call.settings.limits(usd=wish.usd)
 
     async def work(on_wait: str) -> AgentResult:
@@ -203,9 +205,12 @@ async def _gone_on(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish, pla
     return await resume_and_drive(call, kernel, run_id, yes=wish.yes, caps=caps)
 
 
-def _announce(call: CliCall, run_id: str, wish: DoWish) -> None:
+def _announce(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> None:
+    """Say what begins. Errors: those of its models, before anything is recorded."""
+    for name in wish.models:
+        kernel.models.resolve(name)
     database = f"database {call.database_label}"
-    what = f"run {redact_output(run_id)}: {wish.model}"
+    what = f"run {redact_output(run_id)}: {', then '.join(wish.models)}"
     call.screen.note(f"{what}, workspace {wish.root}, {database}", "bold")
 
 

@@ -22,6 +22,7 @@ from artelier.errors import (
     RunEnded,
     RunStopped,
     RunSuspended,
+    StoreUnavailable,
 )
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import History, Recorded
@@ -230,6 +231,8 @@ class RunCore(ToolBounds):
         self.notes: list[tuple[int, BlobRef]] = []
         """Injected notes that no `notes` step has taken: `(seq, text)`."""
         self.listener: asyncio.Task[None] | None = None
+        self.deaf: StoreUnavailable | None = None
+        """Why commands could not be read when that was last tried."""
         """Obeys commands; None while there is nothing to read."""
         self.nudged = False
         self.ending = False
@@ -639,10 +642,12 @@ class RunCore(ToolBounds):
             self.listener = None
 
     async def hear(self) -> None:
-        """Obey what was said while nobody could: before the first step, not beside it."""
+        """Obey what was said while nobody could: before the first step, not beside it. Errors: `deaf`."""
         self.nudge()
         if self.listener is not None:
             await asyncio.wait((self.listener,))
+        if self.deaf is not None:
+            raise self.deaf
 
     async def quiet(self) -> None:
         """Obey no more commands; return when the one at hand has taken effect."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NoReturn, cast
 
 import msgspec
@@ -217,6 +217,11 @@ def check_models(model: str | None, models: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def with_fallbacks(first: str, others: Iterable[str]) -> tuple[str, ...]:
+    """Return the models to ask, in order; the first may be among those that follow, and is asked once."""
+    return (first, *(one for one in others if canonical_name(one) != canonical_name(first)))
+
+
 async def ask_in_turn(
     models: Sequence[str],
     key: str | None,
@@ -256,5 +261,16 @@ def _unread(error: MediaNotTaken, before: str, failed: Exception) -> MediaNotTak
     )
 
 
+_FALLBACK = "/fallback-"
+
+
 def _key(key: str | None, number: int) -> str | None:
-    return key if key is None or not number else f"{key}/fallback-{number}"
+    return key if key is None or not number else f"{key}{_FALLBACK}{number}"
+
+
+def steps_before(key: str) -> tuple[str, ...]:
+    """Return the keys of the models whose failure led to this step of a list; of any other step, none."""
+    first, mark, number = key.rpartition(_FALLBACK)
+    if not mark or number not in map(str, range(1, MODELS_MAX)):
+        return ()
+    return tuple(f"{first}{_FALLBACK}{one}" if one else first for one in range(int(number)))

@@ -505,7 +505,7 @@ class PostgresDatabase:
         if self._pipeline is not None:
             self._pipeline.sync()
 
-    def commit(self) -> None:
+    def commit(self, is_there: Callable[[], bool] | None = None) -> None:
         self.execute("UPDATE store_head SET commits = commits + 1")
         # Reaches others once it is committed. The number is that of `CommitListener`.
         self.execute(f"NOTIFY {COMMITTED}, '{self.db.info.backend_pid}'")
@@ -513,7 +513,7 @@ class PostgresDatabase:
             self.execute("COMMIT")
             self.flush()
         except psycopg.OperationalError as error:
-            if not self._is_cut(error) or not self._is_committed():
+            if not self._is_cut(error) or not self._is_committed(is_there):
                 raise
         self._own_commits += 1
         self._end()
@@ -522,21 +522,22 @@ class PostgresDatabase:
         """Return True if the answer to a commit never came: from the server, or through a pooler."""
         return self.db.closed or (error.sqlstate or "08").startswith(("08", "57P"))
 
-    def _is_committed(self) -> bool:
+    def _is_committed(self, is_there: Callable[[], bool] | None) -> bool:
         """Ask what became of a commit whose answer never came: the connection was cut.
 
         Errors: `StoreUnavailable` if the server cannot be asked any more.
         """
         self.close()
-        end = time.monotonic() + SETTLE_S
+        end, server = time.monotonic() + SETTLE_S, self._server
         while self._reconnect is not None:
             try:
                 self._connect_again()
-                while True:
-                    row = self.one("SELECT pg_xact_status(?::xid8)", (self._transaction,))
-                    if row is None or row[0] != "in progress":
-                        return row is not None and row[0] == "committed"
+                while (status := self._read_status()) == "in progress":
                     time.sleep(SETTLE_STEP_S)
+                if is_there is not None:
+                    return is_there()
+                self._ask_head()
+                return status == "committed" and self._server == server
             except (psycopg.OperationalError, StoreUnavailable) as error:
                 if time.monotonic() > end:
                     raise StoreUnavailable(
@@ -546,6 +547,17 @@ class PostgresDatabase:
                     ) from None
                 time.sleep(SETTLE_STEP_S)
         return False
+
+    def _read_status(self) -> str | None:
+        """Return what the server says of the transaction that has written.
+
+        A server that has crashed gives the number of one that it lost to the next one, so that "committed"
+        may be said of somebody else's.
+        """
+        try:
+            return self.only("SELECT pg_xact_status(?::xid8)", (self._transaction,))[0]
+        except psycopg.errors.InvalidParameterValue:  # no transaction has this number yet, or any more
+            return None
 
     def rollback(self) -> None:
         self._recover()

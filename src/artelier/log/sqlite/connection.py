@@ -197,7 +197,7 @@ class SqliteDatabase:
     def flush(self) -> None:
         return
 
-    def commit(self) -> None:
+    def commit(self, is_there: Callable[[], bool] | None = None) -> None:
         self.execute("COMMIT")
 
     def rollback(self) -> None:

@@ -19,6 +19,7 @@ from artelier.kernel.queries.steps import open_approvals
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.run_limits import check_limits
+from artelier.kernel.steps.failures import check_models
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.ledger.queries import scope_limits
 from artelier.loops.cycle import host_tools
@@ -123,6 +124,7 @@ async def mission_object(desk: TenantScope, mission: str) -> MissionDetail:
         "reason": ended.reason,
         "message": ended.message,
         "model": row.model,
+        "fallbacks": settings.get("fallbacks", []),
         "workspace": settings.get("workspace", ""),
         "attachments": _attachments(settings),
         "plan": await shown_json(services, desk.id, planned.plan),
@@ -259,6 +261,7 @@ async def plan_mission(
     *,
     mission_id: str | None,
     model: str | None,
+    fallbacks: Sequence[str] = (),
     workspace: str,
     auto_launch: bool,
     budget_usd: str | None,
@@ -278,6 +281,7 @@ async def plan_mission(
         desk,
         goal,
         model=model,
+        fallbacks=fallbacks,
         workspace=workspace,
         auto_launch=auto_launch,
         plan=plan,
@@ -318,6 +322,7 @@ def mission_job(
     goal: str,
     *,
     model: str | None,
+    fallbacks: Sequence[str] = (),
     workspace: str,
     auto_launch: bool,
     plan: Mapping[str, Any] | None = None,
@@ -333,6 +338,7 @@ def mission_job(
     check_goal(goal)
     if not model:
         raise InvalidRequest("a mission needs a model", expected='model="offline" or another name')
+    model, *others = check_models(None, (model, *fallbacks))
     folder = ""
     if workspace:
         folder = desk.services.workspaces.check(desk.id, workspace)
@@ -357,6 +363,7 @@ def mission_job(
     return MissionJob(
         goal=goal,
         model=model,
+        fallbacks=tuple(others),
         workspace=folder,
         host_tools=brought,
         auto_launch=auto_launch,
@@ -371,18 +378,17 @@ async def check_same(
     desk: TenantScope, mission: str, job: MissionJob, *, limits: Limits | None = None, subject: str = ""
 ) -> None:
     """Errors: `Conflict` if a run has this id and is about something else, or began under other limits."""
-    from artelier.tokens import canonical_name
-
     stored = await recorded_job(desk, mission)
     if stored is None:
         return
-    for name, what in (("goal", "goal"), ("workspace", "workspace"), ("model", "model")):
-        have, want = getattr(stored, name), getattr(job, name)
-        if name == "model":
-            have, want = canonical_name(have), canonical_name(want)
+    for name, have, want in (
+        ("goal", stored.goal, job.goal),
+        ("workspace", stored.workspace, job.workspace),
+        ("model", _models_of(stored), _models_of(job)),
+    ):
         if not desk.services.is_stored(desk.id, name, want, as_=have):
             raise Conflict(
-                f"run {mission} exists with another {what}",
+                f"run {mission} exists with another {name}",
                 expected=repr(have)[:200],
                 got=repr(want)[:200],
                 hint="Give the same one to go on with it, or another id to start anew.",
@@ -390,6 +396,12 @@ async def check_same(
     if subject:
         await check_about(desk.services.store, desk.id, mission, subject)
     await check_limits(desk.services, desk.id, mission, limits)
+
+
+def _models_of(job: MissionJob) -> str:
+    from artelier.tokens import canonical_name
+
+    return ", ".join(map(canonical_name, job.models))
 
 
 async def launch_mission(

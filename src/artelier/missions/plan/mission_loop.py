@@ -427,6 +427,7 @@ class MissionLoop:
             looks=self._job.looks,
             client_tools=self._job.client_tools,
             attachments=self._job.attachments,
+            fallbacks=self._job.fallbacks,
         )
         drive = partial(drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched")
         try:

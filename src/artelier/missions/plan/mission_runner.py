@@ -113,9 +113,8 @@ async def _drive(
 ) -> None:
     shown: list[MediaFacts] = []
     if await recorded_job(desk, mission) is None:
-        name, port = desk.services.model(
-            job.model
-        )  # a missing key is said at the door, and no run fails of it
+        # A missing key is said at the door, and no run fails of it.
+        (name, port), *_ = map(desk.services.model, job.models)
         shown = await inspect_for_model(attachments, model=name, port=port)
     else:
         await check_workspace(desk.services, desk.id, mission, job.workspace)

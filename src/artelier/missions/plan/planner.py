@@ -60,6 +60,13 @@ class MissionJob(StoredRecord, frozen=True, kw_only=True, omit_defaults=True):
     """Definitions of tools that a client brought with the goal and runs itself."""
     attachments: tuple[dict[str, Any], ...] = ()
     """Media parts that came with the goal: the planner, its tasks and their evaluators are shown them."""
+    fallbacks: tuple[str, ...] = ()
+    """Models that its planner, tasks and evaluators ask in turn when `model` fails."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that plan it, in turn."""
+        return (self.model, *self.fallbacks)
 
     @property
     def media(self) -> tuple[Medium, ...]:
@@ -159,7 +166,7 @@ async def _answer(
 
     try:
         result = await run.step_model(
-            model=job.model, messages=messages, output=Plan.model_json_schema(), key=key
+            models=job.models, messages=messages, output=Plan.model_json_schema(), key=key
         )
     except OutputInvalid as error:
         reply = getattr(error.facts.get("reply"), "text", "")

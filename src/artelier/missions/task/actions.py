@@ -336,19 +336,19 @@ async def ask(
     prompt: Prompt,
     *,
     key: str,
-    model: str,
+    models: Sequence[str],
     read: Callable[[ModelReply], ValueT],
     repair: str,
     form: type[BaseModel] | None = None,
     **params: Any,
 ) -> ModelAnswer[ValueT]:
-    """Ask a model, and once again if its reply cannot be read by `read`.
+    """Ask the first of `models` that answers, and once again if its reply cannot be read by `read`.
 
     `form`: whose JSON schema the request names.
     Errors: those of `Run.step_model`.
     """
     output = None if form is None else _unvalidated_form(form)
-    call: dict[str, Any] = {"model": model, "output": output, **params}
+    call: dict[str, Any] = {"models": models, "output": output, **params}
     first = await run.step_model(key=key, messages=prompt, **call)
     try:
         return ModelAnswer(value=read(_of(first)), result=first)

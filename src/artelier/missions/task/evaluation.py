@@ -326,7 +326,7 @@ async def _judge_by_model(
         run,
         _prompt(job, task, outputs, advice, seen),
         key=key,
-        model=job.model,
+        models=job.models,
         read=read,
         repair="repair-verdict-1",
         form=form,

@@ -28,7 +28,7 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Run
 from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
 from artelier.kernel.run.services import Services
-from artelier.kernel.steps.failures import RecordedError, code_of, words
+from artelier.kernel.steps.failures import RecordedError, code_of, with_fallbacks, words
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, BlobRef, StoredRecord, decode_stored
 from artelier.log.queries import events_between
@@ -298,7 +298,7 @@ class Endings:
         A process may have died between the task's end and its run's: then nobody has reopened it.
         """
         core = self._run.core
-        if await core.history.read_unasked():
+        if await core.history.expects_more():
             return True
         if core.actor is None:
             return False
@@ -365,6 +365,8 @@ class TaskJob:
     """Definitions of tools that a client brought with the goal of its mission and runs itself."""
     attachments: tuple[Mapping[str, Any], ...] = ()
     """Media parts that came with the goal of its mission."""
+    fallbacks: tuple[str, ...] = ()
+    """Models that are asked in turn when `model` fails."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What whoever made the job keeps with it."""
 
@@ -373,7 +375,7 @@ class TaskJob:
         settings = {**asdict(self), "tools": list(self.tools), "scopes": list(self.scopes)}
         if not self.looks:
             del settings["looks"]  # as runs of earlier versions are stored
-        for name in ("host_tools", "client_tools", "attachments"):
+        for name in ("host_tools", "client_tools", "attachments", "fallbacks"):
             if listed := settings.pop(name):
                 settings[name] = list(listed)
         return settings
@@ -383,7 +385,7 @@ class TaskJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
             stored: dict[str, Any] = {"rules": RULES_HARD, **settings}
-            for name in ("tools", "scopes", "host_tools", "client_tools", "attachments"):
+            for name in ("tools", "scopes", "host_tools", "client_tools", "attachments", "fallbacks"):
                 stored[name] = tuple(stored.get(name, ()))
             return cls(**stored)
         except (TypeError, ValueError) as error:
@@ -392,6 +394,11 @@ class TaskJob:
     def content(self) -> TaskContent:
         """Errors: `InvalidRequest`."""
         return validate_form(TaskContent, dict(self.definition), what=f"task {self.task}")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that are asked, in turn."""
+        return (self.model, *self.fallbacks)
 
     @property
     def media(self) -> tuple[Medium, ...]:
@@ -456,9 +463,10 @@ async def task_job(
     looks: bool = False,
     client_tools: Sequence[Mapping[str, Any]] = (),
     attachments: Sequence[Mapping[str, Any]] = (),
+    fallbacks: Sequence[str] = (),
 ) -> TaskJob:
     """The job of a task that begins now. `host_tools`: its mission's; None for those of the kernel.
-    `client_tools` and `attachments`: definitions and media parts of its mission.
+    `client_tools`, `attachments` and `fallbacks`: definitions, media parts and models of its mission.
 
     Of the models, the agent's own comes first, then the mission's, then that which the task was made with.
     Errors: `NotFound`; `InvalidRequest` for a task without an agent or a model.
@@ -482,6 +490,7 @@ async def task_job(
             expected="one of its own, or one of the task's",
             hint="Give the agent one, or create the task with model=....",
         )
+    name, *others = with_fallbacks(name, fallbacks)
     window = desk.services.window_of(name)
     groups = await artifacts.groups_of(agent_id)
     folder = workspace or str(kept.get("workspace") or "")
@@ -504,6 +513,7 @@ async def task_job(
         looks=looks,
         client_tools=tuple(client_tools),
         attachments=tuple(attachments),
+        fallbacks=tuple(others),
     )
 
 

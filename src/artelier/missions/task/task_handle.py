@@ -400,6 +400,7 @@ async def job_of(desk: TenantScope, standing: TaskStanding) -> TaskJob:
         looks=mission.looks,
         client_tools=mission.client_tools,
         attachments=mission.attachments,
+        fallbacks=mission.fallbacks,
     )
 
 

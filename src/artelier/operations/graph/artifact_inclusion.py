@@ -134,7 +134,7 @@ class Places:
     """Sections by where they stand around a conversation."""
 
     system: tuple[Section, ...] = ()
-    """One message, of which each is a part."""
+    """One message, of which each is a part; several if a preset has others among them."""
     before_system: tuple[Section, ...] = ()
     """Messages of the person or the model before that one, and behind it."""
     after_system: tuple[Section, ...] = ()
@@ -187,8 +187,8 @@ def place_sections(
 
 
 def _as_one(sections: tuple[Section, ...]) -> tuple[Section, ...]:
-    """All parts of the system prompt are one message, with a blank line between them."""
-    return tuple(replace(section, role="system", joined=index > 0) for index, section in enumerate(sections))
+    """Parts of one role that follow each other are one message, with a blank line between them."""
+    return tuple(replace(section, joined=index > 0) for index, section in enumerate(sections))
 
 
 def _system(base: Sequence[Section], turned: Turned, profile: str) -> list[Section]:

@@ -23,7 +23,7 @@ from artelier.kernel.prompt.manifest import FixedPart, encode_json, with_tail
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.call_media import prepare_media
-from artelier.kernel.steps.failures import FAILURES, MODELS_MAX, ask_in_turn
+from artelier.kernel.steps.failures import FAILURES, MODELS_MAX, ask_in_turn, with_fallbacks
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.model_call import is_billed
 from artelier.kernel.steps.model_step import granted_model
@@ -261,7 +261,7 @@ async def ask(
     repair; those of templates and of model steps.
     """
     params: AskingParams = call.params
-    asking = _Asking(models=_models(call))
+    asking = _Asking(models=with_fallbacks(params.model or call.model, params.fallbacks))
     await _check_models(call, asking.models)
     messages = await _messages(call, prompt, model=asking.model)
     misfit, text = "", ""
@@ -303,14 +303,6 @@ async def _messages(call: OperationCall[Any], prompt: str, *, model: str) -> lis
     if tail.strip():
         said[-1] = with_tail(said[-1], tail)
     return said
-
-
-def _models(call: OperationCall[Any]) -> tuple[str, ...]:
-    """Return the models to ask, in order; the chat's may be one of the fallbacks, and is asked once."""
-    params: AskingParams = call.params
-    first = params.model or call.model
-    others = (one for one in params.fallbacks if canonical_name(one) != canonical_name(first))
-    return (first, *others)
 
 
 def _port_of(core: RunCore, model: str) -> tuple[str, ModelPort]:

@@ -1,4 +1,4 @@
-"""Character cards, V1 to V3, from JSON, PNG and CHARX; and as V3 JSON for others. All in them is data."""
+"""Character cards, V1 to V3, from JSON, PNG and CHARX; and as V3 for others. All in them is data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from typing import Any, Literal, cast
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 
@@ -277,6 +278,7 @@ def write_card(character: Character, *, lorebook: Lorebook | None = None) -> byt
     return msgspec.json.format(msgspec.json.encode(card), indent=1)
 
 
+_CARD_FILE = "card.json"
 CHARX = b"PK\x03\x04"
 """The beginning of a CHARX file: a zip with `card.json` and the assets beside it, which stay in it."""
 
@@ -286,6 +288,8 @@ ARCHIVE_FILES_MAX = 2_000
 _DIRECTORY_END = b"PK\x05\x06"
 _LARGE_ARCHIVE = b"PK\x06\x07"
 _DIRECTORY_END_BYTES = 22
+_RECORD_BYTES, _SIZES_AT, _OFFSET_AT = 46, 28, 42
+"""Of a file's record in the directory: its bytes without texts, and where their sizes and its place stand."""
 _COMMENT_BYTES_MAX = 65_535
 _DIRECTORY_BYTES_MAX = 1_000_000
 
@@ -299,7 +303,7 @@ def card_of_charx(data: bytes) -> bytes:
     _check_directory(data)
     try:
         with ZipFile(BytesIO(data)) as archive:
-            place = archive.getinfo("card.json")
+            place = archive.getinfo(_CARD_FILE)
             if place.compress_type not in (
                 ZIP_STORED,
                 ZIP_DEFLATED,
@@ -315,6 +319,50 @@ def card_of_charx(data: bytes) -> bytes:
 
 
 _UNREADABLE = (BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError, zlib.error)
+
+
+def write_charx(archive: bytes, card: bytes) -> bytes:
+    """Return an archive with another card in it. All other files stay as they are packed, byte for byte.
+
+    Errors: `InvalidImport` for a damaged archive.
+    Cost:   O(archive); nothing in it is unpacked.
+    """
+    alone = BytesIO()
+    with ZipFile(alone, "w") as made:
+        made.writestr(ZipInfo(_CARD_FILE), card, ZIP_DEFLATED)
+    kept = [one for one in _packed_files(archive) if one[0] != _CARD_FILE]
+    content, directory = BytesIO(), BytesIO()
+    for _, packed, record in (*kept, *_packed_files(alone.getvalue())):
+        offset = struct.pack("<I", content.tell())
+        directory.write(record[:_OFFSET_AT] + offset + record[_OFFSET_AT + 4 :])
+        content.write(packed)
+    files, size_bytes = len(kept) + 1, directory.tell()
+    end = struct.pack("<4s4H2IH", _DIRECTORY_END, 0, 0, files, files, size_bytes, content.tell(), 0)
+    return content.getvalue() + directory.getvalue() + end
+
+
+def _packed_files(archive: bytes) -> list[tuple[str, bytes, bytes]]:
+    """Return the files of an archive: the name, the bytes from its head on, and its record in the directory.
+
+    Errors: `InvalidImport` for a damaged archive, and where two files stand at one place.
+    """
+    _check_directory(archive)
+    try:
+        with ZipFile(BytesIO(archive)) as opened:
+            entries, at = opened.infolist(), opened.start_dir
+    except _UNREADABLE as error:
+        raise InvalidImport(f"the archive cannot be read: {str(error)[:200]}") from None
+    places = sorted({*(entry.header_offset for entry in entries), at})
+    ends = dict(pairwise(places))
+    found: list[tuple[str, bytes, bytes]] = []
+    for entry in entries:
+        size_bytes = _RECORD_BYTES + sum(struct.unpack_from("<3H", archive, at + _SIZES_AT))
+        packed = archive[entry.header_offset : ends.pop(entry.header_offset, 0)]
+        if not packed.startswith(CHARX):
+            raise InvalidImport("the archive cannot be read", expected="each file at a place of its own")
+        found.append((entry.filename, packed, archive[at : at + size_bytes]))
+        at += size_bytes
+    return found
 
 
 def _check_directory(data: bytes) -> None:

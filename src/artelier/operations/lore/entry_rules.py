@@ -49,14 +49,17 @@ class LoreScene:
                 return False
             if wanted.tags and (_meet(self.tags, wanted.tags) is wanted.exclude):
                 return False
-        if not entry.triggers or not self.trigger:
-            return True
-        meant = _TRIGGERS.get(self.trigger, frozenset((self.trigger,)))
-        return not meant.isdisjoint(entry.triggers)
+        return is_triggered(self.trigger, entry.triggers)
 
     def more_for(self, entry: LorebookEntry) -> str:
         """Return the text that an entry has searched beside the messages; empty for most."""
         return "\n".join(text for name in entry.also_scans if (text := self.texts.get(name)))
+
+
+def is_triggered(trigger: str, wanted: Sequence[str]) -> bool:
+    """Return True if a trigger of a turn is one of those that a file names; none, or an empty one, is any."""
+    meant = _TRIGGERS.get(trigger, frozenset((trigger,)))
+    return not wanted or not trigger or not meant.isdisjoint(wanted)
 
 
 def _meet(some: Iterable[str], others: Iterable[str]) -> bool:

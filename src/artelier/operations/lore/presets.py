@@ -1,13 +1,13 @@
 """Presets of chat front ends: how a model is asked, and the prompts around a chat. As data.
 
-A preset gives a chat its parameters, a system prompt and a note near the end. Read are presets of SillyTavern
-for chat completion, text completion, KoboldAI and NovelAI, and its export of system prompt and formatting.
+A preset gives a chat its parameters, and all parts of its prompts in their order. Read are presets of
+SillyTavern for chat completion, text completion, KoboldAI and NovelAI, and its export of formatting.
 What has no equal is named; addresses, headers and passwords in a file are never taken over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,6 +15,8 @@ import msgspec
 
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import ArtelierError, InvalidImport
+from artelier.operations.lore.prompt_places import DEPTH_MAX, USUAL, PlacedPrompt, PromptPlace, all_parts
+from artelier.operations.lore.schemas import NAME_CHARS_MAX
 from artelier.operations.lore.untrusted_files import (
     FileProblems,
     Source,
@@ -67,7 +69,17 @@ _EXTRA = {
 
 _FORMATTING = ("instruct", "context", "sysprompt")
 _QUIET = frozenset(
-    ("name", "prompts", "prompt_order", "extensions", "stream_openai", "n", "max_context_unlocked", "type")
+    (
+        "name",
+        "prompts",
+        "prompt_order",
+        "extensions",
+        "stream_openai",
+        "squash_system_messages",
+        "n",
+        "max_context_unlocked",
+        "type",
+    )
 )
 """Fields that say nothing about what a model is asked, or are read elsewhere."""
 
@@ -93,9 +105,6 @@ _DEFAULT_ORDER = "100001"
 """The order of prompts that is used, where a file has several."""
 
 
-NOTE_DEPTH_MAX = 10_000
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """The settings of a preset for a chat: arguments of `Session.open`."""
@@ -103,12 +112,12 @@ class Preset:
     name: str
     params: Mapping[str, Any]
     """Parameters of model calls."""
+    has_prompts: bool = False
+    """False for a file of samplers alone, which leaves the prompts of a chat as they are."""
     system: str = ""
-    """Its prompts before the conversation, in their order; empty if it has none."""
-    note: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """`{prompt, depth, role}` of its prompts after the conversation; empty for none."""
-    prompts: int = 0
-    """How many prompts of the file stand in `system` and `note`."""
+    """Its main prompt."""
+    prompts: tuple[PlacedPrompt, ...] = ()
+    """All parts of a prompt in its order; empty for the usual one."""
     content: bytes = field(default=b"", repr=False)
     """The file for its way out: its bytes, or without addresses and passwords if it had some."""
     warnings: tuple[str, ...]
@@ -116,12 +125,13 @@ class Preset:
 
     def size_warnings(self, model: str, window: Window) -> tuple[str, ...]:
         """Return a note for each way in which the prompts alone are too long for a model."""
-        text = f"{self.system}{self.note.get('prompt') or ''}"
+        texts = [text for text in (self.system, *(one.text for one in self.prompts)) if text]
+        text = "".join(texts)
         tokens, room = estimate_tokens(text), window.prompt_tokens_max(self.params.get("max_output_tokens"))
         if tokens <= room:
             return ()
         return (
-            f"prompts: {self.prompts:,} with {len(text):,} characters are about {tokens:,} tokens,"
+            f"prompts: {len(texts):,} with {len(text):,} characters are about {tokens:,} tokens,"
             f" and {model} takes {room:,}: every turn fails until you shorten them or take a model"
             " with a larger context",
         )
@@ -155,22 +165,21 @@ def read_preset(source: Source, *, name: str = "") -> Preset:
             hint="Models are asked in messages here, which need none.",
         )
     params = _params(given, notes)
-    before, after, note = _prompts(given, notes)
+    system, prompts = _prompts(given, notes)
     has_samplers = any(given.get(name) is not None for name in (*_PARAMS, *_EXTRA))
-    if not params and not before and not after and not note and not has_samplers:
+    has_prompts = bool(system or prompts)
+    if not params and not has_prompts and not has_samplers:
         raise InvalidImport(
             "this is no preset",
             expected="samplers or prompts",
             got=", ".join(list(given)[:10])[:200] or "an empty object",
         )
-    if after:
-        note = {"prompt": "\n\n".join(after), "depth": 0, "role": "system"}
     return Preset(
         name=called,
         params=params,
-        system="\n\n".join(before),
-        note=note,
-        prompts=len(before) + (len(after) or bool(note)),
+        has_prompts=has_prompts,
+        system=system,
+        prompts=prompts,
         content=content,
         warnings=notes.warnings,
     )
@@ -206,7 +215,7 @@ def _params(given: Mapping[str, Any], notes: FileProblems) -> dict[str, Any]:
                 found.setdefault("extra", {})[_EXTRA[name]] = value
         elif name == "reasoning_effort" and value in EFFORTS:
             found["thinking"] = value
-        elif name not in _QUIET and value not in (None, "", [], {}, False, 0, 1):
+        elif name not in _QUIET and (value is True or value not in (None, "", [], {}, 0, 1)):
             unfollowed.append(name)
     if unfollowed:
         notes.warn(f"kept, but not followed: {listed(unfollowed)}")
@@ -238,78 +247,117 @@ def _param(param: str, name: str, value: object, found: dict[str, Any], notes: F
     found[param] = taken
 
 
-def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return the texts before the conversation and those after it, in the order of the preset, and its one
-    text at a depth as a note; several texts after the conversation stand together."""
-    texts = _by_id(given, notes)
-    if not texts:
-        return [], [], {}
-    before: list[str] = []
-    after: list[str] = []
-    inside: list[Mapping[str, Any]] = []
-    is_after = False
-    seen: set[str] = set()
-    for id_, is_on in _order(given, notes) or [(id_, True) for id_ in texts]:
-        if id_ not in texts:
-            notes.warn(f"prompt_order: names {id_[:60]!r}, which is not there")
-            continue
-        if id_ in seen:
-            notes.warn(f"prompt_order: names {id_[:60]!r} twice; the first counts")
-            continue
-        seen.add(id_)
-        prompt = texts[id_]
-        if id_ == "chatHistory":
-            is_after = True
-        elif is_on and not prompt.get("marker"):
-            text = prompt.get("content")
-            if not isinstance(text, str) or not text.strip():
-                continue
-            if prompt.get("injection_position") == 1:
-                inside.append({**prompt, "identifier": id_})
-            else:
-                (after if is_after else before).append(text)
-    _note_places(given, notes)
-    if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
-        notes.warn(f"prompts without a place stand in no prompt: {listed(left)}")
-    if len(inside) == 1 and not after and (note := _note(inside[0])):
-        return before, after, note
-    for prompt in inside:
-        name, depth = str(prompt["identifier"])[:40], prompt.get("injection_depth")
-        notes.warn(f"prompt {name!r}: stands after the conversation here, not at depth {depth}")
-    return before, [*after, *(str(prompt["content"]) for prompt in inside)], {}
-
-
-_PLACES = {
-    "worldInfoBefore": "lore",
+_PLACES: Mapping[str, PromptPlace] = {
+    "main": "main",
+    "worldInfoBefore": "lore_before",
+    "personaDescription": "persona",
     "charDescription": "description",
     "charPersonality": "personality",
     "scenario": "scenario",
-    "dialogueExamples": "examples",
-    "worldInfoAfter": "more lore",
-    "personaDescription": "persona",
+    "worldInfoAfter": "lore_after",
+    "dialogueExamples": "example_dialogue",
     "chatHistory": "history",
+    "jailbreak": "after",
 }
-"""Places of a preset for what a chat has, in the order of our prompts."""
+"""Prompts of a preset that are places here."""
+_IDS = {place: id_ for id_, place in _PLACES.items()}
+_DEPTH = 4
+"""Of a text among the messages that says none."""
 
 
-def _note_places(given: Mapping[str, Any], notes: FileProblems) -> None:
-    """Note of which places a preset says something that is not followed."""
-    placed = [(id_, is_on) for id_, is_on in _order(given, FileProblems()) if id_ in _PLACES]
-    if off := [_PLACES[id_] for id_, is_on in placed if not is_on]:
-        notes.warn(f"prompt_order: {', '.join(off)}: off there; what a chat has of it stands in its prompts")
-    wanted, ours = [id_ for id_, is_on in placed if is_on], list(_PLACES)
-    if wanted != sorted(wanted, key=ours.index):
-        order = ", ".join(_PLACES.values())
-        notes.warn(f"prompt_order: what a chat has stands in the order of prompts here: {order}")
+def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[str, tuple[PlacedPrompt, ...]]:
+    """Return the main prompt of a preset, and all parts in their order; none for the usual order."""
+    texts, main = _by_id(given, notes), ""
+    parts: list[PlacedPrompt] = []
+    inside: list[tuple[float, int, PlacedPrompt]] = []
+    seen: set[str] = set()
+    for id_, is_on in (_order(given, notes) or [(id_, True) for id_ in texts]) if texts else ():
+        if id_ in seen:
+            notes.warn(f"prompt_order: names {id_[:60]!r} twice; the first counts")
+        elif id_ not in texts and id_ not in _PLACES:
+            notes.warn(f"prompt_order: names {id_[:60]!r}, which is not there")
+        elif (part := _part(id_, texts.get(id_, {}), notes, is_on=is_on)) is None:
+            pass
+        elif part.depth is None:
+            main = part.text if part.place == "main" else main
+            parts.append(msgspec.structs.replace(part, text="") if part.place == "main" else part)
+        else:
+            order = texts[id_].get("injection_order", 100)
+            weight = order if isinstance(order, int | float) else 100
+            inside.append((weight, _LOWER.index(part.role), part))
+        seen.add(id_)
+    if left := [id_ for id_ in texts if id_ not in seen and (id_ in _PLACES or texts[id_].get("content"))]:
+        notes.warn(f"prompts without a place stand in no prompt: {listed(left)}")
+    if not texts:
+        return "", ()
+    whole = _with_places(parts, {*seen, *texts})
+    # Of one depth the highest order stands nearest to the end, and of one order the system's words.
+    whole += [part for _, _, part in sorted(inside, key=lambda one: one[:2])]
+    return main, () if tuple(whole) == USUAL else tuple(whole)
 
 
-def _note(prompt: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a text that stands among the messages as a note; empty if it says no depth."""
-    depth, role = prompt.get("injection_depth", 4), prompt.get("role", "system")
-    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= NOTE_DEPTH_MAX:
-        return {}
-    known = role if role in ("system", "user", "assistant") else "system"
-    return {"prompt": prompt["content"], "depth": depth, "role": known}
+_LOWER = ("assistant", "user", "system")
+
+
+def _part(id_: str, prompt: Mapping[str, Any], notes: FileProblems, *, is_on: bool) -> PlacedPrompt | None:
+    """Return a prompt as a part; None for one that is off, or has no words."""
+    content, place = prompt.get("content"), _PLACES.get(id_, "text")
+    text = content if isinstance(content, str) and content.strip() else ""
+    if place == "history":
+        if not is_on:
+            notes.warn("prompt_order: history: off there; every prompt has it here")
+        return PlacedPrompt(place=place)
+    if not is_on or (place == "text" and prompt.get("marker")):
+        return None
+    if place not in ("main", "after", "text"):
+        return PlacedPrompt(place=place)
+    role, triggers = prompt.get("role"), as_list(prompt.get("injection_trigger"))
+    part = PlacedPrompt(
+        place=place,
+        text=text,
+        role=role if role in _LOWER else "system",
+        is_fixed=prompt.get("forbid_overrides") is True,
+    )
+    is_inside = prompt.get("injection_position") == 1
+    if place != "text" and not is_inside:
+        return part
+    if not text:
+        return None
+    return msgspec.structs.replace(
+        part,
+        place="text",
+        id=id_[:NAME_CHARS_MAX],
+        depth=_depth(id_, prompt, notes) if is_inside else None,
+        triggers=tuple(one for one in triggers if isinstance(one, str)),
+        is_fixed=False,
+    )
+
+
+def _depth(id_: str, prompt: Mapping[str, Any], notes: FileProblems) -> int:
+    depth = prompt.get("injection_depth", _DEPTH)
+    if isinstance(depth, int) and not isinstance(depth, bool) and 0 <= depth <= DEPTH_MAX:
+        return depth
+    notes.warn(f"prompt {id_[:40]!r}: injection_depth: {safe_repr(depth)} is none; it stands at {_DEPTH}")
+    return _DEPTH
+
+
+def _with_places(parts: Sequence[PlacedPrompt], named: Collection[str]) -> list[PlacedPrompt]:
+    """Return the parts with the places that a preset does not name: they are on, as in the usual order. So is
+    the history, whatever it says."""
+    has_history = any(one.place == "history" for one in parts)
+    added = [
+        one for one in USUAL if _IDS[one.place] not in named or (one.place == "history" and not has_history)
+    ]
+    before = [one for one in added if one.place not in ("main", "history", "after")]
+    at = next((number for number, one in enumerate(parts) if one.place == "history"), len(parts))
+    return [
+        *(one for one in added if one.place == "main"),
+        *parts[:at],
+        *before,
+        *(one for one in added if one.place == "history"),
+        *parts[at:],
+        *(one for one in added if one.place == "after"),
+    ]
 
 
 def _by_id(given: Mapping[str, Any], notes: FileProblems) -> dict[str, dict[str, Any]]:
@@ -354,37 +402,49 @@ def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> P
     left = [part for part in ("instruct", "context") if as_dict(given.get(part))]
     if left:
         notes.warn(f"kept, but not followed: {', '.join(left)}: models are asked in messages here")
-    is_note = isinstance(after, str) and after.strip()
+    prompts = ()
+    if isinstance(after, str) and after.strip():
+        prompts = (*USUAL[:-1], PlacedPrompt(place="after", text=after))
     return Preset(
         name=called or one_line(str(system.get("name") or instruct.get("name") or ""))[:200],
         params={"stop": [stop]} if isinstance(stop, str) and stop else {},
+        has_prompts=True,
         system=text if isinstance(text, str) else "",
-        note={"prompt": after, "depth": 0, "role": "system"} if is_note else {},
-        prompts=2 if is_note else 1,
+        prompts=prompts,
         warnings=notes.warnings,
     )
 
 
 def write_preset(
-    name: str, *, params: Mapping[str, Any], system: str, note: Mapping[str, Any], base: bytes | None = None
+    name: str,
+    *,
+    params: Mapping[str, Any],
+    system: str,
+    prompts: Sequence[PlacedPrompt] = (),
+    base: bytes | None = None,
 ) -> bytes:
     """Return a preset for chat completion; `read_preset` gives an equal one.
 
     `base`: the preset that the chat took in. It goes out as it is, but for what the chat says otherwise now.
     Parameters that such a file has no field for are left out.
     """
-    fields: dict[str, Any] = {"name": name}
     before = None if base is None else read_preset(base)
-    if before is not None and (before.params, before.system, before.note) == (params, system, note):
+    now = (system, tuple(prompts))
+    is_told = before is not None and (before.system, before.prompts) == now
+    if before is not None and is_told and before.params == params:
         return before.content
     given: dict[str, Any] = {} if base is None else read_json(base, what="the preset")
     # An export of formatting has no place for samplers.
     if before is None or any(part in given for part in (*_FORMATTING, "content")):
-        fields |= {**_samplers(params, {}), **_prompt_fields(system, note)}
+        fields = {"name": name, **_samplers(params, {}), **_prompt_fields(system, prompts, {})}
     else:
         fields = _changed(given, before.params, params)
-        is_told = (before.system, before.note) == (system, note)
-        fields |= {} if is_told else _prompt_fields(system, note)
+        main = _by_id(given, FileProblems()).get("main")
+        if before.prompts == now[1] and main and any(one.place == "main" for one in prompts or USUAL):
+            main["content"] = system  # everything else stays as it came in
+            fields["prompts"] = given["prompts"]
+        elif not is_told:
+            fields |= _prompt_fields(system, prompts, given)
     return msgspec.json.format(msgspec.json.encode(fields), indent=4)
 
 
@@ -416,16 +476,37 @@ def _samplers(params: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, 
     return fields | {names[name]: extra[name] for name in known if name in extra}
 
 
-def _prompt_fields(system: str, note: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the prompts of a chat as a preset has them."""
-    history = {"identifier": "chatHistory", "name": "Chat History", "marker": True, "system_prompt": True}
-    prompts: list[dict[str, Any]] = [history]
-    if system:
-        main = {"identifier": "main", "name": "Main Prompt", "system_prompt": True}
-        prompts.insert(0, {**main, "role": "system", "content": system})
-    if note:
-        place = {"injection_position": 1, "injection_depth": note["depth"]}
-        own = {"identifier": "note", "name": "Note", "role": note["role"], "content": note["prompt"]}
-        prompts.append({**own, **place})
-    order = [{"identifier": one["identifier"], "enabled": True} for one in prompts]
-    return {"prompts": prompts, "prompt_order": [{"character_id": int(_DEFAULT_ORDER), "order": order}]}
+def _prompt_fields(system: str, prompts: Sequence[PlacedPrompt], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the prompts of a chat as a preset has them. Those of `base` that are in no prompt are off."""
+    if not system and not prompts and not base.get("prompts"):
+        return {}
+    known = _by_id(base, FileProblems())
+    whole = all_parts(prompts, has_system=bool(system))
+    parts: dict[str, PlacedPrompt] = {}
+    for at, one in enumerate(whole):
+        own = one.id if one.id not in _PLACES and one.id not in parts else ""
+        parts[_IDS.get(one.place) or own or f"text-{at}"] = one
+    written = [_prompt(id_, one, known.get(id_), system) for id_, one in parts.items()]
+    off = [id_ for id_, _ in _order(base, FileProblems()) if id_ in known and id_ not in parts]
+    left = [prompt for id_, prompt in known.items() if id_ not in parts]
+    placed = {_PLACES[id_] for id_ in off if id_ in _PLACES} | {one.place for one in parts.values()}
+    off += [_IDS[one.place] for one in USUAL if one.place not in placed]
+    order = [{"identifier": id_, "enabled": True} for id_ in parts]
+    order += [{"identifier": id_, "enabled": False} for id_ in off]
+    orders = [{"character_id": int(_DEFAULT_ORDER), "order": order}]
+    return {"prompts": [*written, *left], "prompt_order": orders}
+
+
+def _prompt(id_: str, one: PlacedPrompt, known: Mapping[str, Any] | None, system: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {"identifier": id_, "name": id_, **(known or {})}
+    if one.place not in ("main", "after", "text"):
+        return {**fields, "system_prompt": True, "marker": True}
+    text = system if one.place == "main" else one.text
+    fields |= {"role": one.role, "content": text, "system_prompt": one.place != "text", "marker": False}
+    if one.is_fixed or "forbid_overrides" in fields:
+        fields["forbid_overrides"] = one.is_fixed
+    if one.triggers or "injection_trigger" in fields:
+        fields["injection_trigger"] = list(one.triggers)
+    if one.depth is not None:
+        return fields | {"injection_position": 1, "injection_depth": one.depth}
+    return fields | {"injection_position": 0}

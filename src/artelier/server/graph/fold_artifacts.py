@@ -1,7 +1,4 @@
-"""Artifacts, membranes, the agents that artifacts are, and what was written, sold and used.
-
-Mirrors `web/src/projection/foldArtifacts.ts`.
-"""
+"""Artifacts, membranes, the agents that artifacts are, and what was written, sold and used."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs: their status, the step at work, what they spend, and who reads what by them.
-
-Mirrors `web/src/projection/foldRuns.ts`.
-"""
+"""Runs: their status, the step at work, what they spend, and who reads what by them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Tasks and goals: where each task stands, its iterations, and the agent that works on it.
 
-Mirrors `web/src/projection/foldTasks.ts` and `foldDepending.ts`. Runs and artifacts have folded the event
-before, because a task's status follows its run's.
+Runs and artifacts have folded the event before, because a task's status follows its run's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The graphs of tenants, kept in memory as far as they were folded, with checkpoints of their past.
 
-The fold is that of `web/src/projection/fold.ts`, which goes on from here in the browser: the same events give
-the same graph on both sides, whoever has folded how many of them.
+A page holds the rows of a graph. It gets those that have changed since its position, so that one that was
+slow, or away for a while, needs no more than the newest state of each.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import TypeVar
 
 from artelier.ids import MAIN_SPACE
@@ -25,6 +26,7 @@ from artelier.server.graph.records import (
     Graph,
     SeenEvent,
     encode_graph,
+    encode_row,
     mission_of,
     pack_graph,
     seen,
@@ -67,7 +69,7 @@ def _set_cap(graph: Graph, scope: str, event: SeenEvent, field: str) -> None:
 
 
 def _fold_pulse(graph: Graph, event: SeenEvent) -> None:
-    """Note when something last happened to a chat, a world or a goal: as `projection/pulse.ts` does it."""
+    """Note when something last happened to a chat, a world or a goal."""
     pulse = graph.pulse
     for key in _beats(graph, event):
         pulse.newest[key] = event.position
@@ -110,7 +112,13 @@ CHECKPOINTS_MAX = 64
 GRAPHS_MAX = 16
 """Tenants whose graph is remembered."""
 EVENTS_MAX = 300_000
-"""Events of all graphs that are remembered: 60,000 take some 20 MB. The graph in use stays, however large."""
+"""Events of all graphs that are remembered: 60,000 take some 20 MB. One that a page follows stays."""
+CHANGES_MAX = 20_000
+"""Rows of a graph whose last change is remembered; a page from before the oldest of these begins anew."""
+BEHIND_MAX = 2_000
+"""Events of one frame. To begin anew is quicker than to go on over more."""
+ANEW = b'data: {"anew":true}\n\n'
+"""The frame for a page that has to begin anew."""
 WINDOW_EVENTS = 10_000
 """The fewest events that a page reads from before it was opened, if there are as many."""
 PAGE = 500
@@ -138,6 +146,39 @@ class GraphCheckpoint:
         return graph
 
 
+class RowChanges:
+    """The rows of a graph in the order in which they have changed last."""
+
+    def __init__(self) -> None:
+        self.since = 0
+        """Everything that has changed after this position is known."""
+        self._rows: OrderedDict[tuple[str, str], tuple[int, int, int]] = OrderedDict()
+        """By table and id: a number (smaller for an older row), the change's position, the row's hash."""
+        self._numbers = count()
+
+    def note(self, graph: Graph) -> None:
+        """Note which rows have changed up to the position where a graph stands."""
+        for name, table in graph.tables().items():
+            for id_ in table.take_touched():
+                key, look = (name, id_), hash(encode_row(table.peek(id_)))
+                known = self._rows.get(key)
+                if known is None or look != known[2]:
+                    number = next(self._numbers) if known is None else known[0]
+                    self._rows[key] = number, graph.position, look
+                    self._rows.move_to_end(key)
+        while len(self._rows) > CHANGES_MAX:
+            _, (_, at, _) = self._rows.popitem(last=False)
+            self.since = max(self.since, at)
+
+    def after(self, position: int) -> dict[str, list[str]]:
+        """Return the ids of rows that have changed after a position by table, older rows first."""
+        changed = takewhile(lambda one: one[1][1] > position, reversed(self._rows.items()))
+        found: dict[str, list[str]] = {}
+        for _, (name, id_) in sorted((number, key) for key, (number, _, _) in changed):
+            found.setdefault(name, []).append(id_)
+        return found
+
+
 class TenantGraph:
     """The state of one tenant's page, folded from its events as its clients see them.
 
@@ -147,11 +188,16 @@ class TenantGraph:
     def __init__(self, store: Store, encoder: Encoder) -> None:
         self._store = store
         self._encoder = encoder
-        self._erasures = store.erasures()
+        self.erasures = store.erasures()
+        """Of the store, when this was folded."""
         self._graph = Graph()
+        self._changes = RowChanges()
         self._checkpoints: list[GraphCheckpoint] = []
         self._body: tuple[int, bytes] = (-1, b"")
+        self._frame: tuple[int, int, bytes] = (-1, -1, b"")
         self._turn = asyncio.Lock()
+        self.readers = 0
+        """Pages that follow it."""
 
     async def read(self, *, at: int | None) -> bytes:
         """Return the JSON of the graph as it is now, or as it was after the event at a position.
@@ -167,8 +213,41 @@ class TenantGraph:
                 self._body = self._graph.position, await self._encode(self._graph)
             return self._body[1]
 
-    async def _encode(self, graph: Graph) -> bytes:
+    async def follow(self, *, after: int, upto: int) -> tuple[int, bytes]:
+        """Return a position, at least `upto`, and the frame that brings a page there that stands at `after`.
+
+        It holds the events since then and the rows that have changed; it is `ANEW` if these are not known.
+        Cost: what came since this was last read, once for all pages, and the rows that have changed.
+        """
+        async with self._turn:
+            if self._graph.position < upto or self.erasures != self._store.erasures():
+                await self._catch_up()
+            position = self._graph.position
+            if self._frame[:2] != (after, position):
+                self._frame = after, position, await self._frame_of(after)
+            return position, self._frame[2]
+
+    async def _frame_of(self, after: int) -> bytes:
+        graph = self._graph
+        if not self._changes.since <= after <= graph.position:
+            return ANEW
+        bodies, at = list[bytes](), after
+        while at < graph.position and (events := await self._encoder.read(after=at, limit=PAGE)):
+            at = events[-1].position
+            new = [
+                one.body async for one in self._encoder.encode_all(events) if one.position <= graph.position
+            ]
+            bodies += new
+            if len(bodies) > BEHIND_MAX:
+                return ANEW
+        changed = self._changes.after(after)
+        rows = await self._encode(graph.part(changed), at_once=sum(map(len, changed.values())) <= PAGE)
+        return b'id: %d\ndata: {"items":[%s],"graph":%s}\n\n' % (graph.position, b",".join(bodies), rows)
+
+    async def _encode(self, graph: Graph, *, at_once: bool = False) -> bytes:
         pieces = encode_graph(graph, window_from=self._window_from())
+        if at_once:
+            return b"".join(pieces)
         return b"".join([piece async for piece in _in_turns(pieces)])
 
     @property
@@ -183,12 +262,17 @@ class TenantGraph:
                 await self._catch_up()
 
     async def _catch_up(self) -> None:
+        is_anew = False
         while True:
-            if self._erasures != (erasures := self._store.erasures()):
-                self._erasures, self._graph, self._checkpoints = erasures, Graph(), []
-                self._body = (-1, b"")
+            if self.erasures != (erasures := self._store.erasures()):
+                is_anew = True
+                self.erasures, self._graph, self._checkpoints = erasures, Graph(), []
+                self._body, self._frame = (-1, b""), (-1, -1, b"")
+                self._changes = RowChanges()
             await self._fold(self._graph, upto=None)
-            if self._erasures == self._store.erasures():
+            if is_anew:  # what pages from before have may hold texts that are gone
+                self._changes.since = self._graph.position
+            if self.erasures == self._store.erasures():
                 return
 
     async def _fold(self, graph: Graph, *, upto: int | None) -> None:
@@ -200,6 +284,8 @@ class TenantGraph:
                 fold_event(graph, seen(event))
                 if upto is None and graph.events % CHECKPOINT_EVENTS == 0:
                     await self._keep(graph)
+            if upto is None:
+                self._changes.note(graph)
 
     async def _keep(self, graph: Graph) -> None:
         pieces = [(name, zlib.compress(piece, 1)) async for name, piece in _in_turns(pack_graph(graph))]
@@ -232,8 +318,11 @@ class GraphKeeper:
         if (known := self._graphs.get(tenant)) is None:
             known = self._graphs[tenant] = TenantGraph(self._store, encoder)
         self._graphs.move_to_end(tenant)
-        while len(self._graphs) > 1 and (len(self._graphs) > GRAPHS_MAX or self._events() > EVENTS_MAX):
-            self._graphs.popitem(last=False)
+        idle = [name for name, graph in self._graphs.items() if graph is not known and not graph.readers]
+        for name in idle:
+            if len(self._graphs) <= GRAPHS_MAX and self._events() <= EVENTS_MAX:
+                break
+            del self._graphs[name]
         return known
 
     def _events(self) -> int:

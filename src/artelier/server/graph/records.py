@@ -1,13 +1,13 @@
-"""The state that Mission Control shows, as records; the events that make it, and readers of their fields.
+"""The state that Mission Control shows, as rows; the events that make it, and readers of their fields.
 
-A page begins with these and folds what comes after them (`web/src/projection/`), so each field here is a
-field there, and `tests/server/test_graph.py` compares the two. Records change in place; `pack_graph` keeps
-them as they are. JSON of them is what `GET /api/v1/graph` answers. Reading a field of an event never fails.
+A page shows these rows and folds nothing: it begins with all of them (`GET /api/v1/graph`), then gets those
+that change (`GET /api/v1/graph/stream`). Rows change in place, each in a `Table`, which notes what a fold
+looks at. `pack_graph` keeps them as they are. Reading a field of an event never fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, TypeVar, cast, get_type_hints
@@ -17,6 +17,47 @@ import msgspec
 from artelier.server.event_encoder import WireEvent
 
 T = TypeVar("T")
+
+
+class Table(dict[str, T]):
+    """Rows by id, and a note of those that were looked up or set: a fold can have changed no others."""
+
+    __slots__ = ("_touched",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._touched: dict[str, None] = {}
+
+    def take_touched(self) -> list[str]:
+        """Return the ids of rows that may have changed since this was asked last, in order."""
+        touched, self._touched = self._touched, {}
+        return [*touched]
+
+    def peek(self, id_: str) -> T | None:
+        """Return a row that is not going to be changed."""
+        return super().get(id_)
+
+    def __getitem__(self, id_: str) -> T:
+        self._touched[id_] = None
+        return super().__getitem__(id_)
+
+    def __setitem__(self, id_: str, row: T) -> None:
+        self._touched[id_] = None
+        super().__setitem__(id_, row)
+
+    def get(self, id_: str, default: T | None = None) -> T | None:  # pyright: ignore[reportIncompatibleMethodOverride] - as folds call it
+        return self[id_] if id_ in self else default
+
+    def setdefault(self, id_: str, default: T) -> T:  # pyright: ignore[reportIncompatibleMethodOverride] - as folds call it
+        if id_ not in self:
+            self[id_] = default
+        return self[id_]
+
+    def pop(self, id_: str, default: T | None = None) -> T | None:  # pyright: ignore[reportIncompatibleMethodOverride] - as folds call it
+        if id_ in self:
+            self._touched[id_] = None
+        return super().pop(id_, default)
+
 
 RUN_STATUSES = (
     "pending",
@@ -291,11 +332,11 @@ class GraphCosts:
     """Money of the tenant, in micro-dollars."""
 
     total: Spend = field(default_factory=Spend)
-    by_model: dict[str, Spend] = field(default_factory=dict[str, Spend])
-    held: dict[str, int] = field(default_factory=dict[str, int])
-    """For calls in flight, by `run key`."""
-    caps: dict[str, int] = field(default_factory=dict[str, int])
-    """By scope (`tenant`, `run:x`, `agent:x`, `membrane:x`)."""
+    by_model: dict[str, Spend] = field(default_factory=Table[Spend])
+    held: dict[str, int | None] = field(default_factory=Table[int | None])
+    """For calls in flight, by `run key`. Among changes, null is no longer held."""
+    caps: dict[str, int | None] = field(default_factory=Table[int | None])
+    """By scope (`tenant`, `run:x`, `agent:x`, `membrane:x`). Among changes, null is a limit that is gone."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -311,11 +352,11 @@ class AskedTurn:
 class Pulse:
     """The newest events of chats, worlds and goals."""
 
-    newest: dict[str, int] = field(default_factory=dict[str, int])
+    newest: dict[str, int] = field(default_factory=Table[int])
     """Position of the newest event by `session:x`, `world:w` or `mission:m`, and of each list of them."""
-    asked: dict[str, AskedTurn] = field(default_factory=dict[str, AskedTurn])
+    asked: dict[str, AskedTurn] = field(default_factory=Table[AskedTurn])
     """By `chat#branch`."""
-    ticks: dict[str, int] = field(default_factory=dict[str, int])
+    ticks: dict[str, int] = field(default_factory=Table[int])
     """The newest tick by world."""
 
 
@@ -341,17 +382,32 @@ class Graph:
     """Of the newest event that is folded in; 0 before the first."""
     at_us: int = 0
     events: int = 0
-    runs: dict[str, GraphRun] = field(default_factory=dict[str, GraphRun])
-    agents: dict[str, GraphAgent] = field(default_factory=dict[str, GraphAgent])
-    tasks: dict[str, GraphTask] = field(default_factory=dict[str, GraphTask])
-    artifacts: dict[str, GraphArtifact] = field(default_factory=dict[str, GraphArtifact])
-    membranes: dict[str, GraphMembrane] = field(default_factory=dict[str, GraphMembrane])
-    missions: dict[str, GraphMission] = field(default_factory=dict[str, GraphMission])
-    edges: dict[str, GraphEdge] = field(default_factory=dict[str, GraphEdge])
-    approvals: dict[str, GraphApproval] = field(default_factory=dict[str, GraphApproval])
+    runs: dict[str, GraphRun] = field(default_factory=Table[GraphRun])
+    agents: dict[str, GraphAgent] = field(default_factory=Table[GraphAgent])
+    tasks: dict[str, GraphTask] = field(default_factory=Table[GraphTask])
+    artifacts: dict[str, GraphArtifact] = field(default_factory=Table[GraphArtifact])
+    membranes: dict[str, GraphMembrane] = field(default_factory=Table[GraphMembrane])
+    missions: dict[str, GraphMission] = field(default_factory=Table[GraphMission])
+    edges: dict[str, GraphEdge] = field(default_factory=Table[GraphEdge])
+    approvals: dict[str, GraphApproval] = field(default_factory=Table[GraphApproval])
     costs: GraphCosts = field(default_factory=GraphCosts)
     pulse: Pulse = field(default_factory=Pulse)
     index: GraphIndex = field(default_factory=GraphIndex)
+
+    def tables(self) -> dict[str, Table[Any]]:
+        """Return all tables by name."""
+        owners: tuple[Any, ...] = (self, self.costs, self.pulse)
+        columns = {one.name: getattr(owner, one.name) for owner in owners for one in fields(owner)}
+        return {name: table for name, table in columns.items() if isinstance(table, Table)}
+
+    def part(self, ids: Mapping[str, Sequence[str]]) -> Graph:
+        """Return a graph of some rows by table, as they are now; a row that is gone is None."""
+        part = Graph(position=self.position, at_us=self.at_us, events=self.events)
+        part.costs.total = self.costs.total
+        whole, tables = self.tables(), part.tables()
+        for name, some in ids.items():
+            tables[name].update((id_, whole[name].peek(id_)) for id_ in some)
+        return part
 
     def agent(self, id_: str) -> GraphAgent:
         """Return the agent of that id, made if runs or tasks name it before its artifact does."""
@@ -383,7 +439,7 @@ class Graph:
 
 @dataclass(slots=True, kw_only=True)
 class GraphOut:
-    """The state of the page at a position, to be shown and gone on from."""
+    """The state of the page at a position: all rows, or those that have changed since an earlier one."""
 
     position: int
     at_us: int
@@ -409,6 +465,11 @@ SLICE = 500
 _json = msgspec.json.Encoder()
 _pack = msgspec.msgpack.Encoder()
 _readers = {name: msgspec.msgpack.Decoder(type_) for name, type_ in get_type_hints(Graph).items()}
+
+
+def encode_row(row: object) -> bytes:
+    """Return a row as JSON."""
+    return _json.encode(row)
 
 
 def encode_graph(graph: Graph, *, window_from: int) -> Iterator[bytes]:

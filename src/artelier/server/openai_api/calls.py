@@ -260,7 +260,7 @@ def _options(asked: AskedCall, place: CallPlace) -> dict[str, Any]:
     return {
         "model": asked.model,
         "tools": asked.tools,
-        "output_schema": asked.output_schema,
+        "output": asked.output_schema,
         "key": place.key,
         **asked.params,
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,7 +18,7 @@ from artelier.artifacts.json_items import ITEMS_MAX, count_items
 from artelier.errors import InvalidRequest
 from artelier.ports.media import MEDIUM_BYTES_MAX
 from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
-from artelier.ports.model_params import OWNED
+from artelier.ports.model_params import OWNED, check_params
 
 MESSAGES_MAX = 2_048
 """Of one request. An SDK takes 0.12 ms of the event loop for each when it makes a provider's body."""
@@ -32,6 +32,11 @@ class WireModel(BaseModel):
     """A part of a request; what it says besides is kept, to be refused or ignored by name."""
 
     model_config = ConfigDict(extra="allow")
+
+
+ItemT = TypeVar("ItemT")
+Listed = Annotated[list[ItemT], Field(fail_fast=True)]
+"""A list of which the first item that does not fit is told: 20,000 of them are 0.2 s of errors."""
 
 
 class _CompletionCallFunction(WireModel):
@@ -63,8 +68,8 @@ class _CompletionPiece(WireModel):
 
 class _CompletionMessage(WireModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[_CompletionPiece] | None = None
-    tool_calls: list[_CompletionCall] | None = None
+    content: str | Listed[_CompletionPiece] | None = None
+    tool_calls: Listed[_CompletionCall] | None = None
     tool_call_id: str | None = None
 
 
@@ -87,10 +92,10 @@ class CompletionRequest(WireModel):
     """The body of `POST /v1/chat/completions`."""
 
     model: str = Field(min_length=1, max_length=300)
-    messages: list[_CompletionMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
+    messages: Listed[_CompletionMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    tools: list[_CompletionTool] | None = None
+    tools: Listed[_CompletionTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
     n: int | None = None
@@ -165,9 +170,23 @@ class AskedCall:
         return self.model.removeprefix(AGENTS) if self.model.startswith(AGENTS) else None
 
 
-def refuse(param: str, message: str, **facts: Any) -> InvalidRequest:
+def refuse(param: str | None, message: str, **facts: Any) -> InvalidRequest:
     """Return the error about one parameter of a request."""
     return InvalidRequest(message, param=param, **facts)
+
+
+def check_values(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters that are given, before anything is recorded. `names`: those that a client calls
+    otherwise. Errors: `InvalidRequest` that names the parameter as the client does.
+    """
+    try:
+        return check_params(params)
+    except InvalidRequest as error:
+        own: str = error.facts["param"]
+        name = next(iter(params[own])) if own == "extra" else names.get(own, own)
+        raise refuse(
+            name, f"{name[:80]} has a wrong value", expected=error.expected, got=error.got, hint=error.hint
+        ) from None
 
 
 def read_completion(body: bytes) -> AskedCall:
@@ -185,6 +204,8 @@ def read_completion(body: bytes) -> AskedCall:
     params |= params_beyond(asked.model_extra or {})
     params["max_output_tokens"] = asked.max_completion_tokens or asked.max_tokens
     params["thinking"] = False if asked.reasoning_effort == "none" else asked.reasoning_effort
+    limit = "max_tokens" if asked.max_completion_tokens is None else "max_completion_tokens"
+    params = check_values(params, {"thinking": "reasoning_effort", "max_output_tokens": limit})
     tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     messages = tuple(_message(one, at) for at, one in enumerate(asked.messages))
     check_texts(messages, param="messages")
@@ -200,10 +221,26 @@ def read_completion(body: bytes) -> AskedCall:
 
 
 def misfit(error: ValidationError) -> InvalidRequest:
-    """Return what is wrong with a body, with its first place as the parameter. What came is not repeated."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(step)[:80] for step in first["loc"])
-    return refuse(place, f"{place or 'the body'}: {first['msg'][:300]}")
+    """Return what is wrong with a body, with its first place as the parameter. What came is not repeated.
+
+    Where one of several forms would do, the form that fits furthest says what is missing.
+    """
+    found = [
+        (tuple(step for step in one["loc"] if not _is_form(step)), one)
+        for one in error.errors(include_input=False, include_url=False, include_context=False)
+    ]
+    first, _ = found[0]
+    steps, furthest = max(
+        (one for one in found if one[0][: len(first)] == first),
+        key=lambda one: (len(one[0]), not one[1]["type"].endswith("_type")),
+    )
+    place = ".".join(str(step)[:80] for step in steps)
+    return refuse(place or None, f"{place or 'the body'}: {furthest['msg'][:300]}")
+
+
+def _is_form(step: int | str) -> bool:
+    """Return True for a step of an error's place that names one of several forms, and no member."""
+    return isinstance(step, str) and (step in ("str", "constrained-str") or "[" in step)
 
 
 def check_refused(given: Mapping[str, Any], names: Sequence[str]) -> None:

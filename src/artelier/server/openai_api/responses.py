@@ -20,11 +20,13 @@ from artelier.server.openai_api.replies import (
 from artelier.server.openai_api.requests import (
     MESSAGES_MAX,
     AskedCall,
+    Listed,
     WireModel,
     arguments_of,
     check_arguments,
     check_refused,
     check_texts,
+    check_values,
     choose_tools,
     message_parts,
     misfit,
@@ -60,11 +62,11 @@ class _ResponsePiece(WireModel):
 class _ResponseItem(WireModel):
     type: str = "message"
     role: Literal["system", "developer", "user", "assistant"] | None = None
-    content: str | list[_ResponsePiece] | None = None
+    content: str | Listed[_ResponsePiece] | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    output: str | list[_ResponsePiece] | None = None
+    output: str | Listed[_ResponsePiece] | None = None
 
 
 class _ResponseTool(WireModel):
@@ -94,12 +96,12 @@ class ResponseRequest(WireModel):
     model: str = Field(min_length=1, max_length=300)
     input: (
         Annotated[str, Field(max_length=INPUT_CHARS_MAX)]
-        | Annotated[list[_ResponseItem], Field(max_length=MESSAGES_MAX)]
+        | Annotated[Listed[_ResponseItem], Field(max_length=MESSAGES_MAX)]
     )
     instructions: str | None = None
     stream: bool | None = None
     include: list[str] | None = None
-    tools: list[_ResponseTool] | None = None
+    tools: Listed[_ResponseTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
     text: _ResponseText | None = None
     reasoning: _ResponseReasoning | None = None
@@ -130,6 +132,7 @@ def read_response(body: bytes) -> AskedCall:
         "verbosity": asked.text.verbosity if asked.text is not None else None,
         **params_beyond(asked.model_extra or {}),
     }
+    params = check_values(params, {"thinking": "reasoning.effort", "verbosity": "text.verbosity"})
     check_texts(messages, param="input")
     tools, params["tool_choice"] = choose_tools(_tools(asked.tools), asked.tool_choice)
     return AskedCall(

@@ -104,8 +104,20 @@ async def show(
     hub: Live,
     at: Annotated[int | None, Query(ge=0, le=POSITION_MAX, description="A position of the past.")] = None,
 ) -> Response:
-    """Everything that the page shows, as it is now or was after an event; go on with the events after it."""
+    """Everything that the page shows, as it is now or was after an event; go on with its stream."""
     return Response(await hub.graph(desk.id, at=at), media_type="application/json")
+
+
+@graph_router.get("/stream", response_model=None, responses={200: {"content": {TYPE: {}}}})
+async def stream_rows(
+    desk: Desk, who: Who, hub: Live, after: After = 0, last_event_id: LastSeen = None
+) -> EventStream:
+    """Changes since a position, then live: `items` are events, `graph` has the rows that changed with them.
+
+    The last message may be `{"anew": true}`: begin with the whole graph again.
+    """
+    position = _resume_position(after, last_event_id)
+    return EventStream(await hub.stream_rows(desk.id, after=position, user=who.listener))
 
 
 agui_router = resource("agui")

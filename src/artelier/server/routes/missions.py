@@ -97,6 +97,7 @@ async def plan(
         asked.goal,
         mission_id=mission,
         model=model,
+        fallbacks=asked.fallbacks,
         workspace=folder,
         budget_usd=asked.budget_usd,
         by=by,
@@ -107,7 +108,9 @@ async def plan(
     )
 
     async def check_begun() -> None:
-        job = mission_job(desk, asked.goal, model=model, workspace=folder, auto_launch=False)
+        job = mission_job(
+            desk, asked.goal, model=model, fallbacks=asked.fallbacks, workspace=folder, auto_launch=False
+        )
         limits = Limits(usd=asked.budget_usd)
         await check_same(desk, mission, job, limits=limits, subject=asked.subject)
 

@@ -338,7 +338,6 @@ class GuardedConnection(H11Protocol, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.place = place_of(self.client[0]) if self.client is not None else ""
-        self._owner = f"address {self.place}"
         close_unread(transport.get_extra_info("socket"), after_s=self._unread_s)
         self._connections.add(self)
         self._wait()
@@ -352,8 +351,9 @@ class GuardedConnection(H11Protocol, asyncio.BufferedProtocol):
             self._unread += data
             self.transport.pause_reading()
             return
-        if self.group == STRANGERS and (sender := self._find_sender(data)) is not None:
-            self.ask_for(*sender)
+        if self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            # A proxy sends requests of several users by one connection.
+            self.ask_for(*(self._find_sender(data) or (f"address {self.place}", STRANGERS)))
         group = self.group
         if (turn := self._shares.turn_of(self._owner, group)) is None:
             self._read(group, data)

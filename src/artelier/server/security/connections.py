@@ -19,6 +19,9 @@ CONNECTIONS_MAX = 4_096
 """Connections of one server: some 60 KB each, with a request and what stands behind it."""
 CONNECTIONS_SHARE = 2
 """At most one in so many of the process's file descriptors belongs to a connection."""
+FAMILIAR_MAX, FAMILIAR_FEW = 10_000, 16
+"""Addresses that are remembered because somebody was known there, and how many connections without a known
+user each keeps whatever strangers do: a browser opens six."""
 ACCEPTED_AT_ONCE = 256
 """Connections that are taken from the system in one pass of the event loop, 15 us each (measured)."""
 OPENED_AT_ONCE = 16
@@ -81,10 +84,8 @@ class _Lanes:
             self._of_size.append(OrderedDict())
         self._of_size[len(lane)][name] = None
 
-    def remove(self, name: str, connection: Connection) -> bool:
-        lane = self._lanes.get(name)
-        if lane is None or connection not in lane:
-            return False
+    def remove(self, name: str, connection: Connection) -> None:
+        lane = self._lanes[name]
         del self._of_size[len(lane)][name]
         del lane[connection]
         if lane:
@@ -93,7 +94,11 @@ class _Lanes:
             del self._lanes[name]
         while len(self._of_size) > 1 and not self._of_size[-1]:
             self._of_size.pop()
-        return True
+
+    @property
+    def most(self) -> int:
+        """How many whoever has most has."""
+        return len(self._of_size) - 1
 
     def oldest_of_most(self) -> Connection:
         """Return the oldest connection of whoever has most."""
@@ -103,38 +108,54 @@ class _Lanes:
 class Connections:
     """All connections of one server, by group, and those of strangers by address.
 
-    Where there are too many, the address of strangers that has most loses its oldest; without strangers, the
-    group that has most.
+    Where there are too many, the address of strangers that has most loses its oldest. One where somebody was
+    known lately comes last among them while it has few. Without strangers, the group that has most loses one.
     """
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._count = 0
-        self._strangers = _Lanes()
-        self._known = _Lanes()
+        self._places: dict[Connection, tuple[_Lanes, str]] = {}
+        self._strangers, self._familiar, self._known = _Lanes(), _Lanes(), _Lanes()
+        self._known_at: OrderedDict[str, None] = OrderedDict()
+        """Addresses where somebody was known, the latest last."""
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._places)
+
+    def is_familiar(self, place: str) -> bool:
+        """Return whether somebody was known at this address lately."""
+        return place in self._known_at
 
     def add(self, connection: Connection) -> None:
         """Count a connection, and close another if that is one too many."""
-        if self._count >= self._most:
-            (self._strangers or self._known).oldest_of_most().drop()
-        lanes, name = self._lanes_of(connection)
+        if len(self._places) >= self._most:
+            self._crowded().oldest_of_most().drop()
+        lanes, name = self._strangers, connection.place
+        if connection.group != STRANGERS:
+            self._note_known(connection.place)
+            lanes, name = self._known, connection.group
+        elif self.is_familiar(connection.place):
+            lanes = self._familiar
+        self._places[connection] = lanes, name
         lanes.add(name, connection)
-        self._count += 1
 
     def remove(self, connection: Connection) -> bool:
         """Forget a connection that is closed; return False if it was forgotten before."""
-        lanes, name = self._lanes_of(connection)
-        is_here = lanes.remove(name, connection)
-        self._count -= is_here
-        return is_here
+        lanes, name = self._places.pop(connection, (None, ""))
+        if lanes is not None:
+            lanes.remove(name, connection)
+        return lanes is not None
 
-    def _lanes_of(self, connection: Connection) -> tuple[_Lanes, str]:
-        if connection.group == STRANGERS:
-            return self._strangers, connection.place
-        return self._known, connection.group
+    def _crowded(self) -> _Lanes:
+        if self._familiar.most > max(FAMILIAR_FEW, self._strangers.most):
+            return self._familiar
+        return self._strangers or self._familiar or self._known
+
+    def _note_known(self, place: str) -> None:
+        self._known_at[place] = None
+        self._known_at.move_to_end(place)
+        if len(self._known_at) > FAMILIAR_MAX:
+            self._known_at.popitem(last=False)
 
 
 class _Accepted:
@@ -164,7 +185,7 @@ class Acceptor:
 
     The system hands them out in the order in which they came. So all that wait are accepted, which is cheap,
     and then opened in turns of their addresses: whoever opens a thousand keeps another address waiting for
-    one of them.
+    one of them. Every second is of an address where somebody was known lately.
     """
 
     def __init__(
@@ -179,8 +200,9 @@ class Acceptor:
         self._make_protocol = make_protocol
         self._connections = connections
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[str, deque[_Accepted]] = {}
-        """By address; the one whose turn is next first."""
+        self._familiar: dict[str, deque[_Accepted]] = {}
+        self._strangers: dict[str, deque[_Accepted]] = {}
+        """Those that wait to be opened, by address; the one whose turn is next first."""
         self._opening: set[asyncio.Task[object]] = set()
         self._is_due = False
         self._said_s: float | None = None
@@ -192,10 +214,11 @@ class Acceptor:
         self._loop.remove_reader(self._listening)
         if self._resting is not None:
             self._resting.cancel()
-        for here in self._waiting.values():
-            for one in here:
-                one.drop()
-        self._waiting.clear()
+        for waiting in (self._familiar, self._strangers):
+            for here in waiting.values():
+                for one in here:
+                    one.drop()
+            waiting.clear()
 
     def _begin(self) -> None:
         self._loop.add_reader(self._listening, self._accept)
@@ -213,7 +236,8 @@ class Acceptor:
                 break
             accepted.setblocking(False)
             place = place_of(address[0])
-            self._waiting.setdefault(place, deque()).append(_Accepted(place, accepted, self._connections))
+            waiting = self._familiar if self._connections.is_familiar(place) else self._strangers
+            waiting.setdefault(place, deque()).append(_Accepted(place, accepted, self._connections))
         if not self._is_due:
             self._open_some()
 
@@ -229,16 +253,18 @@ class Acceptor:
     def _open_some(self) -> None:
         self._is_due = False
         left = OPENED_AT_ONCE
-        while left and self._waiting:
-            place = next(iter(self._waiting))
-            here = self._waiting.pop(place)
+        while left and (self._familiar or self._strangers):
+            lanes = (self._familiar, self._strangers)
+            waiting = lanes[left % 2] or lanes[(left + 1) % 2]
+            place = next(iter(waiting))
+            here = waiting.pop(place)
             accepted = here.popleft().take()
             if here:
-                self._waiting[place] = here  # behind the other addresses now
+                waiting[place] = here  # behind the other addresses now
             if accepted is not None:
                 left -= 1
                 self._open(accepted)
-        if self._waiting:
+        if self._familiar or self._strangers:
             self._is_due = True
             self._loop.call_soon(self._open_some)
 

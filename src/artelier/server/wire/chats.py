@@ -15,6 +15,7 @@ from artelier.chat.session.settings import QuickReply, StoredChatSettings
 from artelier.chat.session.turns import DraftedWords
 from artelier.operations.graph.scope import Version
 from artelier.operations.kinds.contract import Problem
+from artelier.operations.lore.prompt_places import PlacedPrompt
 from artelier.operations.profile.operation_profile import ListedProfile
 from artelier.server.wire.base import (
     ID_CHARS_MAX,
@@ -108,6 +109,12 @@ class ChatWish(RequestBody):
     speaks: Speaks | None = None
     """How the next speaker of a group is chosen."""
     system: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    scenario: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    """Of this chat, in place of its characters'."""
+    variables: dict[str, str] | None = Field(default=None, max_length=1_000)
+    """What `{{getvar}}` finds at the beginning of each turn."""
+    prompts: list[dict[str, Any]] | None = Field(default=None, max_length=500)
+    """The parts of a prompt in their order, as settings show them; null for the usual order."""
     note: str | dict[str, Any] | None = None
     """The author's note: a text, or `{prompt, depth, role}`."""
     quick_replies: list[QuickReplyWish] | None = Field(default=None, max_length=50)
@@ -155,6 +162,11 @@ class ChatLine(ResponseModel):
 @describe_record(QuickReply)
 class QuickReplyShown(ResponseModel):
     """Words that a person says at one press."""
+
+
+@describe_record(PlacedPrompt)
+class PlacedPromptShown(ResponseModel):
+    """One part of a prompt: what the chat has for a place, or a text of its own."""
 
 
 @describe_record(StoredChatSettings, without=("principal",))

@@ -173,6 +173,8 @@ class MissionShown(ResponseModel):
     goal: str | None
     reason: str | None
     model: str | None
+    fallbacks: list[str] = []
+    """Models that are asked in turn when theirs fails."""
     plan: PlanShown
     started_us: int | None
     agents: list[MissionAgent]
@@ -190,6 +192,8 @@ class PlanAsk(RequestBody):
     goal: str = Field(min_length=1, max_length=100_000)
     model: str | None = Field(default=None, min_length=1, max_length=200)
     """Without it the server's own."""
+    fallbacks: list[str] = Field(default_factory=list[str], max_length=7)
+    """Models that its planner, tasks and evaluators ask in turn when theirs fails."""
     workspace: str | None = Field(default=None, max_length=4_000)
     """Folder that the tools work on; without it the server's own."""
     budget_usd: Usd | None = None

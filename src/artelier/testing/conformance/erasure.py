@@ -122,9 +122,8 @@ class ErasingPromises(StoreHarness):
             assert await store.key_of("acme", names["ana"]) is None
             assert await store.subject_key_of("acme", names["ana"]) is None
             assert await store.blob("other", names["other"]) == b"ana"
-            stored = sealed_values(store.look, "acme", PLACEHOLDERS)
-            sealed = [stored[placeholder] for placeholder in PLACEHOLDERS]
-            assert sealed == [(None,), (b"sealed",)]
+            sealed = sealed_values(store.look, "acme", PLACEHOLDERS)
+            assert [sealed[placeholder] for placeholder in PLACEHOLDERS] == [None, b"sealed"]
             fresh = await keep_content(store, b"ana 0", subject=ANA)
             assert fresh.name != names["ana"]
             assert await store.blob("acme", fresh.name) == b"ana 0"

@@ -303,15 +303,25 @@ def _sheet(name: str, cells: Sequence[Sequence[Any]], *, is_hidden: bool) -> Doc
     notes = ["the sheet is hidden"] if is_hidden else []
     if above:
         notes.append(f"above the header: {' | '.join(above)}"[:NOTE_CHARS_MAX])
-    body = [row for row, count in zip(cells[start + 1 :], filled[start + 1 :], strict=True) if count]
+    lines = [at for at in range(start + 1, len(cells)) if filled[at]]
+    body = [cells[at] for at in lines]
     if not body:
         return None
     if len(body) > 2 and _is_total(body[-1], body[:-1]):
         said = " | ".join(text for one in body[-1] if (text := _cell(one)))
         notes.append(f"left out, the totals of the last row: {said}"[:NOTE_CHARS_MAX])
-        body = body[:-1]
+        body, lines = body[:-1], lines[:-1]
+    columns = (at for row in (header, *body) for at, one in enumerate(row) if one not in ("", None))
+    if _is_parted(lines) or _is_parted(columns):
+        notes.append("an empty row or column parts it, so that it may hold several tables")
     rows = ([_cell(one) for one in row] for row in body)
     return DocumentTable(label=name, columns=columns_from(header), rows=rows, note="; ".join(notes))
+
+
+def _is_parted(places: Iterable[int]) -> bool:
+    """Return True if some place between the first and the last is missing."""
+    found = set(places)
+    return max(found) - min(found) >= len(found)
 
 
 def _is_total(row: Sequence[Any], above: Sequence[Sequence[Any]]) -> bool:

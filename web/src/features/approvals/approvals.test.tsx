@@ -3,11 +3,11 @@ import { act, render, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
-import { foldAll } from "@/projection/fold";
 import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { History } from "../../../tests/events";
+import { come, foldAll } from "../../../tests/fold";
 import { mattersOf, readArguments } from "./inbox";
 import Approvals from "./panel";
 
@@ -74,7 +74,7 @@ function asking(): History {
 }
 
 function show(history: History) {
-  eventLog.append(history.events);
+  come(history.events);
   return render(
     <QueryClientProvider client={queryClient}>
       <Approvals />
@@ -103,7 +103,7 @@ test("what waits is in sight with what it is about, and goes when it is settled"
     },
   ]);
   act(() => {
-    eventLog.append(
+    come(
       history.add("run:m/mail", "approval.given", {
         key: "c2/tool/approval",
         decision: "deny",

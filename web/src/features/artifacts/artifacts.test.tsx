@@ -9,6 +9,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { History } from "../../../tests/events";
+import { come } from "../../../tests/fold";
 import { bodyOf, BLANK, mistakesOf } from "./draft";
 import { counted, matches, readFilter, writeFilter } from "./filter";
 import ArtifactsScreen from "./screen";
@@ -68,7 +69,7 @@ beforeEach(() => {
   artifact(history, "churn/table", "dataset", "churn/analyst");
   artifact(history, "churn/letter", "report", "churn/writer");
   artifact(history, "churn/analyst", "agent", "operator");
-  eventLog.append(history.events);
+  come(history.events);
   navigate("/artifacts", { replace: true });
 });
 
@@ -83,6 +84,16 @@ function open(): void {
     </QueryClientProvider>,
   );
 }
+
+test("an address that names no artifact says so, and leads back to those that are there", async () => {
+  navigate("/artifacts/nope", { replace: true });
+  open();
+
+  expect(await screen.findByText("There is no such artifact")).toBeDefined();
+  expect(useUi.getState().selection).toBeNull();
+  fireEvent.click(screen.getByRole("link", { name: "See all artifacts" }));
+  expect(await screen.findByRole("table", { name: "Artifacts" })).toBeDefined();
+});
 
 describe("what is listed", () => {
   const all = () => liveArtifacts(eventLog.graph);

@@ -1,12 +1,13 @@
-import { isUnread } from "@/client/live";
 import { useCallback, useEffect, useMemo } from "react";
 import { inWords } from "@/client/http";
 import { useServer } from "@/client/server";
 import { useMayAct } from "@/shell/useMayAct";
 import { CommandButton } from "@/shell/CommandButton";
+import { NoSuch } from "@/shell/NoSuch";
 import { href, navigate, useRoute } from "@/shell/route";
 import type { ScreenProps } from "@/shell/screens";
 import { useIsPhone } from "@/shell/useIsPhone";
+import { useIsMissing, useIsUnread } from "@/state/log";
 import { select, useUi } from "@/state/ui";
 import { Button } from "@/ui/Button";
 import { cx } from "@/ui/cx";
@@ -35,7 +36,7 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
   const filter = useMemo(() => readFilter(query), [query]);
   const { all, found, search } = useArtifacts(filter);
   const isPhone = useIsPhone();
-  const isLoading = useUi((state) => isUnread(state.live)) && all.length === 0;
+  const isLoading = useIsUnread() && all.length === 0;
   const selection = useUi((state) => state.selection);
   const may = useMayAct();
   const why = may.ok ? null : may.why;
@@ -43,9 +44,11 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
   const most = useServer().data?.upload_bytes_max;
   const selected = selection?.kind === "artifact" ? selection.id : null;
 
+  const isMissing = useIsMissing("artifacts", id);
+
   useEffect(() => {
-    if (id !== null) select("artifact", id);
-  }, [id]);
+    if (id !== null && !isMissing) select("artifact", id);
+  }, [id, isMissing]);
 
   const show = (next: Filter) => navigate(href("artifacts", null, writeFilter(next)), { replace: true });
   const open = useCallback(
@@ -92,6 +95,8 @@ export default function ArtifactsScreen({ id }: ScreenProps) {
       <div className="min-h-0 flex-1">
         {isLoading ? (
           <Skeleton label="artifacts" rows={8} />
+        ) : isMissing && id !== null ? (
+          <NoSuch what="artifact" id={id} to={href("artifacts")} link="See all artifacts" />
         ) : isPhone && found.length > 0 ? (
           <CardList found={found} selected={selected} onSelect={open} />
         ) : (

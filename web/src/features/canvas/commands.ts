@@ -2,7 +2,7 @@ import { api, path } from "@/client/http";
 import { canAct, type Command, type CommandState, type Enabled, no, YES } from "@/commands/command";
 import { forgetPlaces, useCanvas } from "@/canvas/store";
 import { type CanvasView, canvasView } from "@/canvas/view";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Run } from "@/projection/graph";
 import { toast } from "@/state/ui";
 

@@ -1,11 +1,11 @@
 import { render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
-import { foldAll } from "@/projection/fold";
 import { shownMission } from "@/projection/standing";
 import { resetUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn } from "../../../tests/events";
+import { foldAll } from "../../../tests/fold";
 import { MissionHead } from "./MissionHead";
 
 beforeEach(() => resetUi());

@@ -1,13 +1,12 @@
-import { isUnread } from "@/client/live";
 import { CanvasView } from "@/canvas/CanvasView";
 import type { Graph } from "@/projection/graph";
-import { useGraph } from "@/state/log";
+import { useGraph, useIsMissing, useIsUnread } from "@/state/log";
 import { useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
 import { CanvasIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
 import { shownMission } from "@/projection/standing";
-import { NoGoal } from "@/shell/NoGoal";
+import { NoSuch } from "@/shell/NoSuch";
 import { useRoute } from "@/shell/route";
 import type { ScreenProps } from "@/shell/screens";
 import { MissionHead } from "./MissionHead";
@@ -21,9 +20,10 @@ export default function CanvasScreen({ id }: ScreenProps) {
   const { query } = useRoute();
   const chosen = useUi((state) => state.mission);
   const graph = useGraph();
-  const live = useUi((state) => state.live);
+  const isUnread = useIsUnread();
+  const isMissing = useIsMissing("runs", id);
   const isPast = useUi((state) => state.travel !== null);
-  if (isEmpty(graph) && isUnread(live)) return <Skeleton isScreen label="what happened so far" rows={8} />;
+  if (isEmpty(graph) && isUnread) return <Skeleton isScreen label="what happened so far" rows={8} />;
   if (isEmpty(graph)) {
     return (
       <>
@@ -39,7 +39,8 @@ export default function CanvasScreen({ id }: ScreenProps) {
       </>
     );
   }
-  if (id !== null && !graph.runs.has(id) && !isPast && !isUnread(live)) return <NoGoal id={id} />;
+  if (id !== null && isMissing && !isPast)
+    return <NoSuch what="goal" id={id} to="/" link="See all goals" />;
   const mission = query["all"] === undefined ? shownMission(graph, id ?? chosen) : "";
   return (
     <div data-canvas className="flex h-full flex-col">

@@ -13,7 +13,7 @@ export function SetupFiles({ chat }: { readonly chat: Chat }) {
   const [asMember, setAsMember] = useState(false);
   const may = useMayAct();
   const { busy, attempt } = useAttempt();
-  const { lorebooks, char, group, user } = chat.settings;
+  const { lorebooks, prompts, char, group, user } = chat.settings;
   const names = (group.length > 0 ? group : [char]).map((one) => nameOf(one, ""));
   const saved = [
     ...names
@@ -64,6 +64,21 @@ export function SetupFiles({ chat }: { readonly chat: Chat }) {
             </li>
           ))}
         </ul>
+      )}
+      {prompts.length > 0 && (
+        <div className="flex items-center gap-2 text-12">
+          <p className="min-w-0 flex-1 break-words text-ink-2">
+            Order of the prompt:{" "}
+            {prompts.map((one) => (one.place === "text" ? one.text.slice(0, 40) : one.place)).join(" · ")}
+          </p>
+          <ActionButton
+            label="Take the usual order"
+            size="small"
+            may={may}
+            busy={busy}
+            onClick={() => void attempt(() => change(chat.id, { prompts: null }))}
+          />
+        </div>
       )}
       <ul aria-label="Files to save" className="flex flex-col gap-1 text-12">
         {saved.map(({ label, address }) => (

@@ -23,6 +23,7 @@ export function SetupTab({ chat }: { readonly chat: Chat }) {
     char: nameOf(settings.char, ""),
     description: textOf(settings.char, "description"),
     system: settings.system,
+    scenario: settings.scenario,
     history: String(settings.history_max),
   };
   const [edits, setEdits] = useState<Partial<typeof stored>>({});
@@ -49,6 +50,7 @@ export function SetupTab({ chat }: { readonly chat: Chat }) {
         change(chat.id, {
           ...(shown.model !== stored.model && { model: shown.model }),
           ...(shown.system !== stored.system && { system: shown.system }),
+          ...(shown.scenario !== stored.scenario && { scenario: shown.scenario }),
           ...(shown.user !== stored.user && { user }),
           ...((shown.char !== stored.char || shown.description !== stored.description) && { char }),
           ...(shown.history !== stored.history && { history_max: history }),
@@ -88,6 +90,7 @@ export function SetupTab({ chat }: { readonly chat: Chat }) {
         <TextField label="Name of the character" {...field("char")} />
         <TextField label="Who the character is" rows={3} {...field("description")} />
         <TextField label="System prompt" rows={3} {...field("system")} />
+        <TextField label="Scenario of this chat" rows={2} {...field("scenario")} />
         <TextField
           label="Messages that a prompt shows at most"
           inputMode="numeric"

@@ -8,6 +8,7 @@ import { currentRoute, navigate } from "@/shell/route";
 import { eventLog } from "@/state/log";
 import { resetUi, select, useUi } from "@/state/ui";
 import { History } from "../../../tests/events";
+import { come } from "../../../tests/fold";
 import { expectAccessible } from "../../../tests/axe";
 import type { Chat, Deletion } from "./api";
 import { ChatView } from "./ChatView";
@@ -50,6 +51,9 @@ const CHAT: Chat = {
     group: [],
     speaks: "list",
     system: "",
+    scenario: "",
+    variables: {},
+    prompts: [],
     note: {},
     quick_replies: [],
     preset: "",
@@ -202,7 +206,7 @@ test("the reply of a selected run opens on a branch; a run that is no turn of a 
   for (const run of ["tavern/r000003", "tavern/r000003/again-0001"])
     history.add(`run:${run}`, "run.started", { loop: "chat", agent: "", model: "m" });
   eventLog.clear();
-  eventLog.append(history.events);
+  come(history.events);
   select("run", "tavern/r000003/again-0001");
   const command = commandOf("chat.open_reply");
   expect(command?.enabled(commandState())).toMatchObject({ ok: false });
@@ -325,6 +329,29 @@ test("quick replies are kept, put in another order and forgotten under Set-up", 
     { quick_replies: [kept[1]] },
     { quick_replies: [...kept, { label: "Wait", text: "I wait." }] },
   ]);
+});
+
+test("the order of a preset is shown under Set-up and taken back, and the chat has a scenario", async () => {
+  const changed: unknown[] = [];
+  const before = globalThis.fetch;
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    if (init.method === "PATCH") changed.push(JSON.parse(String(init.body)));
+    return before(url, init);
+  });
+  const part = { id: "", text: "", role: "system", depth: null, triggers: [], is_fixed: false } as const;
+  const prompts = [
+    { ...part, place: "history" },
+    { ...part, place: "text", text: "Be brief." },
+  ] as const;
+  chat = { ...CHAT, settings: { ...CHAT.settings, prompts: [...prompts] } };
+  await show();
+  await userEvent.click(screen.getByRole("tab", { name: "Set-up" }));
+  const files = screen.getByRole("region", { name: "Files" });
+  expect(files.textContent).toContain("history · Be brief.");
+  await userEvent.click(within(files).getByRole("button", { name: "Take the usual order" }));
+  await userEvent.type(screen.getByLabelText("Scenario of this chat"), "A ferry.");
+  await userEvent.click(screen.getByRole("button", { name: "Store" }));
+  expect(changed).toEqual([{ prompts: null }, { scenario: "A ferry." }]);
 });
 
 test("other words for a turn are said on a new branch, and it is said before", async () => {

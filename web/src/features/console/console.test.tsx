@@ -5,10 +5,11 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
 import type { Role } from "@/client/session";
 import { runCommand } from "@/commands/registry";
-import { eventLog } from "@/state/log";
+import { eventLog, shownGraph } from "@/state/log";
 import { resetUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn, History } from "../../../tests/events";
+import { come, serveThePast } from "../../../tests/fold";
 import { INITIAL_CONSOLE, setConsole, useConsole } from "./consoleStore";
 import Console from "./panel";
 
@@ -91,7 +92,7 @@ beforeEach(() => {
 });
 
 async function open(tab: string, history = churn()) {
-  eventLog.append(history.events);
+  come(history.events);
   const user = userEvent.setup();
   render(
     <QueryClientProvider client={queryClient}>
@@ -107,7 +108,7 @@ describe("the live stream", () => {
     await open("Live stream", new History());
     expect(screen.getByText("Nothing has happened yet")).toBeDefined();
 
-    act(() => eventLog.append(churn().events));
+    act(() => come(churn().events));
 
     const events = await screen.findByRole("listbox", { name: "Events" });
     expect(within(events).getAllByRole("option").length).toBeGreaterThan(5);
@@ -133,7 +134,7 @@ describe("the live stream", () => {
     const user = await open("Live stream");
     await act(() => runCommand("console.pause"));
     const late = churn().add("run:churn", "note.injected", {}, { texts: { text: "look here" } });
-    act(() => eventLog.append(late.events));
+    act(() => come(late.events));
 
     expect(screen.getByRole("status").textContent).toContain("1 newer events wait");
     expect(screen.queryByText("look here")).toBeNull();
@@ -156,8 +157,7 @@ describe("the live stream", () => {
       fireEvent.scroll(list);
       scrolled.mockClear();
     };
-    const comes = (history: History) =>
-      act(() => eventLog.append(history.add("run:churn", "note.injected", {}).events));
+    const comes = (history: History) => act(() => come(history.add("run:churn", "note.injected", {}).events));
     const history = churn();
 
     scrollTo(300);
@@ -244,13 +244,14 @@ test("the ledger shows that all accounts add up to zero", async () => {
 
 describe("the timeline", () => {
   test("one moves through the past by keyboard, and the newest event is now", async () => {
+    serveThePast();
     const user = await open("Timeline");
     const slider = screen.getByRole("slider", { name: "Position in time" });
     expect(slider.getAttribute("aria-valuetext")).toContain("now");
 
     await user.click(screen.getByRole("button", { name: "Previous mark" }));
-    const travel = useUi.getState().travel ?? 0;
-    expect(eventLog.foldTo(travel).tasks.get("churn/figures")?.status).toBe("active");
+    await waitFor(() => expect(shownGraph().tasks.get("churn/figures")?.status).toBe("active"));
+    expect(eventLog.graph.tasks.get("churn/figures")?.status).toBe("done");
     expect(slider.getAttribute("aria-valuetext")).not.toContain("now");
     await expectAccessible();
 

@@ -3,12 +3,12 @@ import { act, render, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import { queryClient } from "@/client/queries";
-import { foldAll } from "@/projection/fold";
 import { navigate } from "@/shell/route";
 import { eventLog } from "@/state/log";
 import { resetUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn } from "../../../tests/events";
+import { come, foldAll } from "../../../tests/fold";
 import { byAgent, byDay, byGoal, byModel, DAY_US, type Spent } from "./group";
 import CostsScreen from "./screen";
 
@@ -136,7 +136,7 @@ test("another time is asked for and kept in the address; news read the sums agai
   expect(window.location.search).toBe("?days=7");
 
   asked = [];
-  act(() => eventLog.append(churn().events));
+  act(() => come(churn().events));
   await waitFor(() => expect(asked.some((url) => url.includes("/tenants/me"))).toBe(true));
 });
 

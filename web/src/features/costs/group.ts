@@ -1,5 +1,5 @@
 import type { Shape } from "@/client/types";
-import { plus } from "@/projection/draft";
+import { plus } from "@/projection/graph";
 import { missionOf, shortName } from "@/projection/event";
 import { type Graph, NOTHING_SPENT, type Run, type Spend } from "@/projection/graph";
 

@@ -1,6 +1,7 @@
 import { ActionButton } from "@/shell/ActionButton";
 import { useMayAct } from "@/shell/useMayAct";
 import { askGoal } from "@/shell/goalField";
+import { AttachFile } from "./AttachFile";
 import { questionThatWorks } from "./outcome";
 import type { Goal } from "./useGoals";
 
@@ -19,6 +20,7 @@ export function AskElse({ goal }: { readonly goal: Goal }) {
           onClick={() => askGoal(question)}
         />
       )}
+      {goal.status === "blocked" && <AttachFile goal={goal} />}
       <ActionButton label="Ask in other words" may={may} onClick={() => askGoal(goal.goal ?? "")} />
     </div>
   );

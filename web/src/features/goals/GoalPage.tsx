@@ -1,5 +1,5 @@
 import { ApiError, inWords } from "@/client/http";
-import { NoGoal } from "@/shell/NoGoal";
+import { NoSuch } from "@/shell/NoSuch";
 import { ErrorState } from "@/ui/ErrorState";
 import { Skeleton } from "@/ui/Skeleton";
 import { Answer } from "./Answer";
@@ -13,7 +13,7 @@ import { useGoal } from "./useGoal";
 /** One goal: its answer first, else why there is none and what helps; then how it came about. */
 export function GoalPage({ id }: { readonly id: string }) {
   const { data: goal, error, refetch } = useGoal(id);
-  if (error instanceof ApiError && error.status === 404) return <NoGoal id={id} />;
+  if (error instanceof ApiError && error.status === 404) return <NoSuch what="goal" id={id} to="/" link="See all goals" />;
   if (goal === undefined) {
     return error === null ? (
       <Skeleton label="the goal" rows={6} />

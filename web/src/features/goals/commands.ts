@@ -1,7 +1,7 @@
 import { api, path } from "@/client/http";
 import { canAct, type Command, type CommandState, no, unless, YES } from "@/commands/command";
 import { eventLog } from "@/state/log";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Run } from "@/projection/graph";
 import { shownMission } from "@/projection/standing";
 import { href, navigate } from "@/shell/route";

@@ -1,8 +1,8 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { describe, expect, test } from "vitest";
 import { END_CODES } from "@/projection/endWords";
-import { foldAll } from "@/projection/fold";
 import { History } from "../../../tests/events";
+import { foldAll } from "../../../tests/fold";
 import { microOf, reachedLimit, suggestedUsd } from "./budget";
 import { durationWords } from "./duration";
 import { doingOf, QUIET_AFTER_S } from "./doing";

@@ -4,10 +4,12 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { leave, leftAt, setCanvasView } from "@/canvas/view";
 import { queryClient } from "@/client/queries";
+import { askGoal } from "@/shell/goalField";
 import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { History } from "../../../tests/events";
+import { come } from "../../../tests/fold";
 import {
   draftOf,
   mistakesOf,
@@ -129,7 +131,7 @@ async function openDialog() {
   show();
   await user.type(screen.getByLabelText("Goal"), "Why?");
   await user.click(screen.getByRole("button", { name: "Plan" }));
-  act(() => eventLog.append(planned().events));
+  act(() => come(planned().events));
   await screen.findByText(/calls of models/);
   return { user, dialog: screen.getByRole("dialog", { name: "Plan" }) };
 }
@@ -173,6 +175,14 @@ test("a goal goes with its model, budget and folder, and a budget that is none i
     },
   ]);
   await waitFor(() => expect(screen.queryByLabelText("Budget in USD")).toBeNull());
+});
+
+test("what a goal that is blocked asks again stands in the bar, with the file that it lacked", () => {
+  show();
+  act(() => askGoal("Does rain matter?", [new File(["a,b"], "rain.csv")]));
+
+  expect(screen.getByLabelText("Goal")).toHaveProperty("value", "Does rain matter?");
+  screen.getByText("with rain.csv");
 });
 
 test("a plan comes back from its draft as it was, with what the dialog does not edit", () => {
@@ -254,7 +264,7 @@ test("what was launched is brought into view, wherever one looked before", async
 
 test("while it is made the bar says what happens", () => {
   show();
-  act(() => eventLog.append(begun().add("run:m1", "model.requested", { key: "plan", model: "x" }).events));
+  act(() => come(begun().add("run:m1", "model.requested", { key: "plan", model: "x" }).events));
 
   expect(screen.getByText("Planning: asks x")).toBeTruthy();
 });
@@ -336,7 +346,7 @@ async function reopened(at_us = 1, plan = "m1") {
   act(() => setUi({ plan: "" }));
   if (at_us > 1) {
     const again = new History().add("run:m1", "mission.planned", { key: "planned", calls: 3, cost: 1 });
-    act(() => eventLog.append(again.events.map((one) => ({ ...one, position: 90, at_us }))));
+    act(() => come(again.events.map((one) => ({ ...one, position: 90, at_us }))));
   }
   show();
   act(() => setUi((state) => ({ plan: state.plan || plan })));
@@ -426,7 +436,7 @@ test("a plan that cannot be made is told, and a viewer cannot ask for one", () =
   show();
   act(() => {
     setUi({ plan: "m1" });
-    eventLog.append(
+    come(
       begun().add("run:m1", "run.failed", { reason: "plan_invalid" }, { texts: { message: "no agents" } })
         .events,
     );

@@ -45,8 +45,9 @@ export default function GodMode() {
 
   useEffect(
     () =>
-      onGoalAsked((words) => {
+      onGoalAsked((words, files) => {
         setGoal(words);
+        setWishes((before) => (files.length === 0 ? before : { ...before, files }));
         field.current?.focus();
       }),
     [],

@@ -1,4 +1,4 @@
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Graph, Run } from "@/projection/graph";
 
 /** A goal between its first word and its launch. */

@@ -1,6 +1,6 @@
 import { api, path } from "@/client/http";
 import { canAct, type Command, type CommandState, type Enabled, no, YES } from "@/commands/command";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Graph, Run, Task } from "@/projection/graph";
 import { toast } from "@/state/ui";
 

@@ -8,6 +8,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, select, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn } from "../../../tests/events";
+import { come } from "../../../tests/fold";
 import Inspector from "./panel";
 import { useInspector } from "./state";
 
@@ -177,7 +178,7 @@ beforeEach(() => {
   });
   queryClient.clear();
   eventLog.clear();
-  eventLog.append(churn().events);
+  come(churn().events);
   resetUi({ me: ME, session: "signed_in", live: "live" });
   useInspector.setState({
     agentTab: "steering",
@@ -324,7 +325,7 @@ test("a person accepts or rejects an output of a task that has ended", async () 
     .add("run:churn/figures", "task.ended", { status: "failed", reason: "stuck", outputs: ["churn/table@1"] })
     .add("run:churn/figures", "run.failed", { reason: "stuck" });
   eventLog.clear();
-  eventLog.append(history.events);
+  come(history.events);
   const judged = [
     { output: "churn/table@1", accepted: false, by: "user:ben", at_us: 1, note: "Which year?" },
   ];

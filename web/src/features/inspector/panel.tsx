@@ -1,6 +1,7 @@
-import { useGraph } from "@/state/log";
+import { useGraph, useIsUnread } from "@/state/log";
 import { type Selection, useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
+import { Skeleton } from "@/ui/Skeleton";
 import { PanelRightIcon } from "@/ui/icons/icons";
 import { AgentInspector } from "./agent/AgentInspector";
 import { ArtifactInspector } from "./artifact/ArtifactInspector";
@@ -23,6 +24,7 @@ export default function Inspector() {
   const selection = useUi((state) => state.selection);
   const travel = useUi((state) => state.travel);
   const graph = useGraph();
+  const isUnread = useIsUnread();
   if (selection === null) {
     return (
       <EmptyState title="Nothing is selected" icon={<PanelRightIcon size={20} />}>
@@ -30,6 +32,7 @@ export default function Inspector() {
       </EmptyState>
     );
   }
+  if (travel !== null && isUnread) return <Skeleton label="that moment" rows={6} />;
   if (travel !== null && !exists(graph, selection)) {
     return (
       <EmptyState title="Not there yet">

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { foldAll } from "@/projection/fold";
 import type { Run, Task } from "@/projection/graph";
 import { churn } from "../../../tests/events";
+import { foldAll } from "../../../tests/fold";
 import { byModel } from "./agent/costs";
 import { heldBy } from "./agent/HeldByGoal";
 import { toolWords } from "./agent/toolWords";

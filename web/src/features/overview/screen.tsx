@@ -1,4 +1,3 @@
-import { isUnread } from "@/client/live";
 import type { Graph } from "@/projection/graph";
 import {
   allTasks,
@@ -8,8 +7,7 @@ import {
   missions,
   waitingApprovals,
 } from "@/projection/vitals";
-import { useGraph } from "@/state/log";
-import { useUi } from "@/state/ui";
+import { useGraph, useIsUnread } from "@/state/log";
 import { EmptyState } from "@/ui/EmptyState";
 import { CanvasIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
@@ -27,9 +25,9 @@ function isNothing(graph: Graph): boolean {
 /** The canvas as lists: for phones, for screen readers, for whoever likes lists. */
 export default function Overview() {
   const graph = useGraph();
-  const live = useUi((state) => state.live);
+  const isUnread = useIsUnread();
   if (isNothing(graph)) {
-    if (isUnread(live)) return <Skeleton isScreen label="what happened so far" rows={8} />;
+    if (isUnread) return <Skeleton isScreen label="what happened so far" rows={8} />;
     return (
       <EmptyState title="Nothing has happened yet" icon={<CanvasIcon size={28} />}>
         Give a goal in a terminal, <code className="num">artelier do &quot;…&quot;</code>; its agents, tasks

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { unless } from "@/commands/command";
 import { inWords } from "@/client/http";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Run } from "@/projection/graph";
 import { ActionButton } from "@/shell/ActionButton";
 import { UnknownCall } from "@/shell/UnknownCall";

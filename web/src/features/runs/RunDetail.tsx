@@ -1,9 +1,8 @@
-import { isUnread } from "@/client/live";
 import { useState } from "react";
 import type { Graph } from "@/projection/graph";
 import { Link } from "@/shell/Link";
 import { href } from "@/shell/route";
-import { useGraph } from "@/state/log";
+import { useGraph, useIsUnread } from "@/state/log";
 import { useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
 import { Skeleton } from "@/ui/Skeleton";
@@ -48,9 +47,9 @@ export function RunDetail({ id }: { readonly id: string }) {
 }
 
 function Missing({ id, graph }: { readonly id: string; readonly graph: Graph }) {
-  const live = useUi((state) => state.live);
+  const isUnread = useIsUnread();
   const isPast = useUi((state) => state.travel !== null);
-  if (isUnread(live)) return <Skeleton isScreen label="the run" rows={6} />;
+  if (isUnread) return <Skeleton isScreen label="the run" rows={6} />;
   return (
     <EmptyState
       title={isPast ? "This run had not begun" : "There is no such run"}

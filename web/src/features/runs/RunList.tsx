@@ -1,12 +1,10 @@
-import { isUnread } from "@/client/live";
 import { useMemo, useState } from "react";
 import { RUN_STATUSES, type RunStatus as Status } from "@/projection/graph";
 import { shortName } from "@/projection/event";
 import { runWords } from "@/projection/status";
 import { type RunLine, runTree } from "@/projection/timelineRuns";
 import { href, navigate } from "@/shell/route";
-import { useProjection } from "@/state/log";
-import { useUi } from "@/state/ui";
+import { useIsUnread, useProjection } from "@/state/log";
 import { dollars, whole } from "@/ui/amounts";
 import { EmptyState } from "@/ui/EmptyState";
 import { Select } from "@/ui/Select";
@@ -76,11 +74,11 @@ type Chosen = Status | "";
 /** All runs as trees, the newest first. */
 export function RunList() {
   const tree = useProjection(runTree);
-  const live = useUi((state) => state.live);
+  const isUnread = useIsUnread();
   const [text, setText] = useState("");
   const [status, setStatus] = useState<Chosen>("");
   const found = useMemo(() => filtered(tree, text, status), [tree, text, status]);
-  if (tree.length === 0 && isUnread(live)) return <Skeleton label="the runs" rows={8} />;
+  if (tree.length === 0 && isUnread) return <Skeleton label="the runs" rows={8} />;
   if (tree.length === 0)
     return (
       <EmptyState title="No run was started yet">

@@ -9,6 +9,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn, type History } from "../../../tests/events";
+import { come } from "../../../tests/fold";
 import Runs from "./screen";
 
 const ME = {
@@ -134,7 +135,7 @@ beforeEach(() => {
 });
 
 function open(id: string | null, history: History = churn()) {
-  eventLog.append(history.events);
+  come(history.events);
   render(
     <QueryClientProvider client={queryClient}>
       <Runs id={id} />
@@ -392,7 +393,7 @@ describe("one run", () => {
   });
 
   test("of the past it says when it had not begun", () => {
-    eventLog.append(churn().events);
+    come(churn().events);
     setUi({ travel: 3 });
     open("churn/figures");
     expect(screen.getByText("This run had not begun")).toBeDefined();

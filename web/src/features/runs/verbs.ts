@@ -1,6 +1,6 @@
 import { type CommandState, type Enabled, canAct, no, YES } from "@/commands/command";
 import { mayFork } from "@/commands/fork";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import type { Run } from "@/projection/graph";
 
 export const VERBS = [

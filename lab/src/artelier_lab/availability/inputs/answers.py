@@ -94,6 +94,29 @@ async def _one_prompt(scene: Scene) -> bool:
     return all(answer.is_good for answer in await _prompt(scene, 100, 1))
 
 
+GRANTS = ["tools:*", "artifacts:*", "media:send", "pii:restore"]
+
+
+async def _people(scene: Scene, count: int, times: int) -> list[Answer]:
+    """Read a document of so many people so often at once, as somebody who may see them."""
+    granted = await scene.attacker.ask("PATCH", "/tenants/me", json_={"grants": GRANTS})
+    text = "\n".join(f"p{number}@ex{number % 97}.com" for number in range(count))
+    made = {"id": f"docs/{scene.name}-{count}", "kind": "document", "content": text}
+    written = await scene.attacker.post("/artifacts", made, within_s=60.0)
+    path = f"/artifacts/docs%2F{scene.name}-{count}"
+    read = await many(times, lambda _: scene.attacker.get(path, within_s=60.0), at_once=4)
+    return [granted, written, *read]
+
+
+async def _see_many(scene: Scene) -> str:
+    return counted(await _people(scene, 40_000, 12))
+
+
+async def _see_few(scene: Scene) -> bool:
+    answers = await _people(scene, 3, 1)
+    return all(answer.is_good for answer in answers) and b"p1@ex1.com" in answers[-1].body
+
+
 LONG_NAMES = [f"a{number:03}{'x' * 500}" for number in range(900)]
 
 
@@ -121,5 +144,6 @@ INPUTS = (
     Input(name="content-kept", attack=_changes, twin=_one_change),
     Input(name="content-attached", attack=_turns, twin=_one_turn),
     Input(name="prompt-read", attack=_prompts, twin=_one_prompt),
+    Input(name="people-shown-40000", attack=_see_many, twin=_see_few),
     Input(name="list-policies", attack=_list_policies, twin=_list_notes),
 )

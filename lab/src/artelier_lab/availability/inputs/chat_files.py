@@ -101,7 +101,43 @@ def _chat(texts: int, chars: int) -> bytes:
     )
 
 
+def _turns(count: int) -> bytes:
+    """A chat of so many turns below the first of two replies."""
+    lines = [
+        {"user_name": "Ann", "character_name": "Mira"},
+        {"name": "Ann", "is_user": True, "mes": "Hello."},
+        {"name": "Mira", "mes": "One.", "swipes": ["One.", "Two."], "swipe_id": 0},
+    ]
+    for number in range(count):
+        lines.append({"name": "Ann", "is_user": True, "mes": f"word {number}"})
+        lines.append({"name": "Mira", "mes": f"said {number}"})
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+async def _move_about(scene: Scene, turns: int) -> list[Answer]:
+    """Take a chat in, select the other reply and the first again, and say something."""
+    taken = await _send(scene, _turns(turns), "a.jsonl")
+    if not taken.is_good:
+        return [taken]
+    chat = f"/sessions/{taken.json()['chat_id']}"
+    selected = [
+        await scene.attacker.post(f"{chat}/select", {"turn": 1, "variant": variant}, within_s=WITHIN_S)
+        for variant in (2, 1)
+    ]
+    await scene.attacker.ask("PATCH", chat, json_={"model": "reply:decent"})
+    return [*selected, await scene.attacker.post(f"{chat}/turns", {"text": "And now?"}, within_s=WITHIN_S)]
+
+
+async def _move_far(scene: Scene) -> str:
+    return counted(await _move_about(scene, 2_000))
+
+
+async def _move_near(scene: Scene) -> bool:
+    return all(answer.is_good for answer in await _move_about(scene, 3))
+
+
 INPUTS = (
+    Input(name="chat-moved-about-in", attack=_move_far, twin=_move_near),
     _file("chat-of-250-texts-31-kb", lambda: _chat(250, 31_000), file="a.jsonl"),
     _file("chat-of-8000-texts-900", lambda: _chat(8_000, 900), file="a.jsonl"),
     _file("keys-16-mb", lambda: _lorebook("," * (15 * MIB))),

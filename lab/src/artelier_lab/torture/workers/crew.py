@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from artelier_lab.postgres_proxy import PostgresProxy
 from artelier_lab.postgres_server import PostgresServer
 from artelier_lab.torture.workers import payments
 
@@ -51,8 +52,12 @@ class Hand:
 class Crew:
     """Workers that are replaced when they end."""
 
-    def __init__(self, server: PostgresServer, folder: Path, environ: dict[str, str]) -> None:
+    def __init__(
+        self, server: PostgresServer, folder: Path, environ: dict[str, str], *, has_proxies: bool = False
+    ) -> None:
+        """`has_proxies`: each place in the crew has a proxy of its own before the server."""
         self.server = server
+        self.proxies = [PostgresProxy(server.folder) for _ in range(WORKERS)] if has_proxies else []
         self._folder = folder
         self._environ = {**os.environ, **environ}
         self._started: list[Hand] = []
@@ -62,10 +67,14 @@ class Crew:
         self.stopped: list[Hand] = []
         """Those that SIGSTOP holds."""
         self._leaving: list[asyncio.Task[None]] = []
-        self.hands = [self.start() for _ in range(WORKERS)]
+        self.hands = [self.start(place) for place in range(WORKERS)]
 
-    def start(self) -> Hand:
-        hand = Hand(self._folder / f"worker-{len(self._started)}.log", self._environ)
+    def start(self, place: int) -> Hand:
+        environ = self._environ
+        if self.proxies:
+            address = environ["ARTELIER_DB"].replace(str(self.server.folder), str(self.proxies[place].folder))
+            environ = {**environ, "ARTELIER_DB": address}
+        hand = Hand(self._folder / f"worker-{len(self._started)}.log", environ)
         self._started.append(hand)
         return hand
 
@@ -76,19 +85,23 @@ class Crew:
                 if len(self._started) > STARTED_MAX:
                     raise RuntimeError(f"workers end again and again: {hand.log.read_text()[-500:]}")
                 self.counts[f"ended by itself with {code}"] += 1
-                self.hands[index] = self.start()
+                self.hands[index] = self.start(index)
 
     def kill(self, hand: Hand) -> None:
         self.counts["kill -9"] += 1
         hand.send(signal.SIGKILL)
         hand.process.wait()
-        self.hands[self.hands.index(hand)] = self.start()
+        self._replace(hand)
 
     def drain(self, hand: Hand) -> None:
         """Start another one, then have this one give its runs back."""
         self.counts["SIGTERM"] += 1
-        self.hands[self.hands.index(hand)] = self.start()
+        self._replace(hand)
         self._leaving.append(asyncio.ensure_future(self._leave(hand)))
+
+    def _replace(self, hand: Hand) -> None:
+        place = self.hands.index(hand)
+        self.hands[place] = self.start(place)
 
     async def _leave(self, hand: Hand) -> None:
         hand.send(signal.SIGTERM)
@@ -117,3 +130,5 @@ class Crew:
             if hand.process.poll() is None:
                 hand.process.kill()
                 hand.process.wait()
+        for proxy in self.proxies:
+            proxy.close()

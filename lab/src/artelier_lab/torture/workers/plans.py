@@ -10,9 +10,13 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from artelier_lab.postgres_proxy import Direction
 from artelier_lab.torture.workers.crew import Crew
 
 LEASE_S = 30.0
+
+WAYS: tuple[tuple[Direction, ...], ...] = (("asks",), ("answers",), ("asks", "answers"))
+"""Partitions, one-sided and whole."""
 
 OURS = "SELECT pid FROM pg_stat_activity WHERE datname LIKE 'test%'"
 """Connections of workers, and of whoever looks on."""
@@ -26,6 +30,8 @@ class Plan:
     every_s: float
     settles: bool = False
     """True if the outcome of a payment may be unknown to all: a person looks into the book then."""
+    has_proxies: bool = False
+    """True if workers reach the server over proxies."""
 
 
 async def _kill(crew: Crew, rng: random.Random) -> None:
@@ -98,12 +104,22 @@ async def _spend_connections(crew: Crew, rng: random.Random) -> None:
             await asyncio.sleep(0.1)
 
 
+async def _part(crew: Crew, rng: random.Random) -> None:
+    """Have a worker hear nothing, or nobody hear it, for longer than its leases."""
+    proxy, way = rng.choice(crew.proxies), rng.choice(WAYS)
+    crew.counts[f"partition of {' and '.join(way)}"] += 1
+    proxy.held = frozenset(way)
+    await asyncio.sleep(LEASE_S + rng.uniform(1.0, 8.0))
+    proxy.held = frozenset()
+
+
 PLANS: dict[str, Plan] = {
     "kill": Plan(fault=_kill, every_s=5.0),
     "restart": Plan(fault=_restart, every_s=4.0),
     "stop": Plan(fault=_stop, every_s=2.0, settles=True),
     "server": Plan(fault=_end_server, every_s=8.0, settles=True),
     "cut": Plan(fault=_cut, every_s=0.2, settles=True),
+    "partition": Plan(fault=_part, every_s=2.0, settles=True, has_proxies=True),
     "read-only": Plan(fault=_forbid_writing, every_s=8.0),
     "connections": Plan(fault=_spend_connections, every_s=8.0),
 }

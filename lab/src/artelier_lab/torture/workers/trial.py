@@ -101,12 +101,29 @@ class _Trial:
             else:
                 await runs.reconcile(run, step, retry=True)
 
+    def count_broken(self) -> dict[str, int]:
+        """Return how often what was promised was not so."""
+        look, paid = self._kernel.store.look, Counter(payments.payments())
+        asked = look(
+            "SELECT s.tenant || '/' || substr(s.name, 5) || ':' || json_extract(e.data, '$.key'), e.kind"
+            " FROM events e JOIN streams s ON s.id = e.stream"
+            " WHERE e.kind IN ('tool.requested', 'tool.completed', 'model.completed')"
+        )
+        steps = Counter((key, kind) for key, kind in asked)
+        return {
+            "double_steps": sum(
+                number > 1 for (_, kind), number in steps.items() if kind != "tool.requested"
+            ),
+            "double_effects": sum(number - 1 for number in paid.values()),
+            "lost_acknowledged": len({key for key in paid if not steps[key, "tool.requested"]}),
+        }
+
     def findings(self) -> list[str]:
         found = list(self._crew.findings)
         if self.statuses != {"completed": self._runs}:
             found.append(f"not all runs are completed: {dict(self.statuses)}")
-        paid = Counter(payments.payments())
-        found += [f"{key} was paid {times} times" for key, times in paid.items() if times > 1]
+        counts, paid = self.count_broken(), Counter(payments.payments())
+        found += [f"{name}: {number}" for name, number in counts.items() if number]
         if len(paid) != self._runs * CYCLES:
             found.append(f"{len(paid)} payments were made, not {self._runs * CYCLES}")
         if self.settled["unknown_outcome"] and not self._plan.settles:
@@ -139,7 +156,7 @@ async def _try(plan: Plan, server: PostgresServer, folder: Path, *, runs: int, s
         )
         await _begin(kernel, runs)
         begun_s = time.monotonic()
-        crew = Crew(server, folder, {**environ, "ARTELIER_DB": address})
+        crew = Crew(server, folder, {**environ, "ARTELIER_DB": address}, has_proxies=plan.has_proxies)
         stack.callback(crew.close)
         trial = _Trial(plan, kernel, crew, runs=runs, rng=random.Random(seed))
         await trial.disturb()
@@ -148,12 +165,13 @@ async def _try(plan: Plan, server: PostgresServer, folder: Path, *, runs: int, s
         await trial.to_the_end()
         ended_s = time.monotonic()
         await crew.end()
-        findings = trial.findings()
+        findings, broken = trial.findings(), trial.count_broken()
     return {
         "ok": not findings,
         "findings": findings[:FOUND_MAX],
         "faults": dict(crew.counts),
         "settled": dict(trial.settled),
+        **broken,
         "payments": len(payments.payments()),
         "disturbed_s": round(calm_s - begun_s, 1),
         "calm_s": round(ended_s - calm_s, 1),

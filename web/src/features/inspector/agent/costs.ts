@@ -1,4 +1,4 @@
-import { plus } from "@/projection/draft";
+import { plus } from "@/projection/graph";
 import type { Graph, Spend } from "@/projection/graph";
 import { NOTHING_SPENT } from "@/projection/graph";
 

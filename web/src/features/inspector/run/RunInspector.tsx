@@ -1,5 +1,5 @@
 import { shortName } from "@/projection/event";
-import { isFinal } from "@/projection/foldRuns";
+import { isFinal } from "@/projection/graph";
 import { runWords } from "@/projection/status";
 import { TONE_OF } from "@/shell/meaning";
 import { useGraph } from "@/state/log";
