@@ -503,6 +503,10 @@ def _check_idle(event: Applied, tx: Tx, first: str, node: Node) -> None:
             )
 
 
+_RECORDED_FROM = "chat = ? AND node >= ? AND base > ''"
+"""The nodes from one on that a run has recorded: what is below was made later, and has a greater number."""
+
+
 def _forget_recorded(tx: Tx, node: Node, role: str) -> None:
     """Have prompts made anew from a changed message on, of the messages as they are now.
 
@@ -510,13 +514,11 @@ def _forget_recorded(tx: Tx, node: Node, role: str) -> None:
     """
     column = "turn" if role == "user" else "node"
     first = getattr(node, column)
-    # What is below was made later, and has a greater number.
-    later = "chat = ? AND node >= ? AND base > ''"
-    if tx.one(f"SELECT 1 FROM chat_nodes WHERE {later} LIMIT 1", (node.chat, first)) is None:
+    if tx.one(f"SELECT 1 FROM chat_nodes WHERE {_RECORDED_FROM} LIMIT 1", (node.chat, first)) is None:
         return
     tx.execute(
         f"{_BELOW.format(first=column)}UPDATE chat_nodes SET base = '', shown = 0, apart = 0"
-        f" WHERE {later} AND node IN (SELECT node FROM below)",
+        f" WHERE {_RECORDED_FROM} AND node IN (SELECT node FROM below)",
         (node.chat, first, node.chat, node.chat, first),
     )
 

@@ -46,13 +46,8 @@ from artelier.log.rows.contents import (
 
 def measure(db: Database, wanted: Erasing) -> Wiped:
     """Return what `wipe` would take away. Cost: the rows that it reaches; of a whole tenant, scans."""
-    blobs, size_bytes = contents.measure_contents(db, wanted)
-    return Wiped(
-        keys=contents.count_keys(db, wanted),
-        blobs=blobs,
-        size_bytes=size_bytes,
-        values=contents.count_values(db, wanted),
-    )
+    keys, blobs, size_bytes, values = contents.measure(db, wanted)
+    return Wiped(keys=keys, blobs=blobs, size_bytes=int(size_bytes), values=values)
 
 
 def wipe(db: Database, wanted: Erasing) -> Wiped:

@@ -114,9 +114,13 @@ async def stream_events(
 
 async def survey_events(store: Store, stream_id: int, *kinds: str) -> list[Row]:
     """Return what all events of a stream are made from (`EventRow`), of some kinds; read beside the loop."""
-    kind = f" AND kind IN ({sql_marks(kinds)})" if kinds else ""
-    sql = f"SELECT {_EVENT} FROM events WHERE stream = ?{kind} ORDER BY seq"
-    return await store.survey(sql, (stream_id, *kinds))
+    if not kinds:
+        sql = f"SELECT {_EVENT} FROM events WHERE stream = ? ORDER BY seq"
+        return await store.survey(sql, (stream_id,))
+    return await store.survey(
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND kind IN ({sql_marks(kinds)}) ORDER BY seq",
+        (stream_id, *kinds),
+    )
 
 
 async def events_at(store: Store, stream_id: int, seqs: Sequence[int]) -> dict[int, EventRow]:

@@ -143,17 +143,15 @@ def _values(wanted: Erasing) -> Condition:
     return f"{condition} AND sealed IS NOT NULL", parameters
 
 
-def count_keys(db: Database, wanted: Erasing) -> int:
-    """Return how many keys an erasure reaches."""
-    condition, parameters = _keys(wanted)
-    return db.only(f"SELECT count(*) FROM keys WHERE {condition}", parameters)[0]
-
-
-def measure_contents(db: Database, wanted: Erasing) -> tuple[int, int]:
-    """Return how many contents an erasure reaches, and their bytes."""
-    condition, parameters = _contents(wanted)
-    blobs, size = db.only(f"SELECT count(*), sum(size) FROM blobs WHERE {condition}", parameters)
-    return blobs, int(size or 0)
+def measure(db: Database, wanted: Erasing) -> Row:
+    """Return how many keys and contents an erasure reaches, the bytes of these, and how many values."""
+    conditions = _keys(wanted), _values(wanted), _contents(wanted)
+    (keys, _), (values, _), (reached, _) = conditions
+    return db.only(
+        f"SELECT (SELECT count(*) FROM keys WHERE {keys}), count(*), coalesce(sum(size), 0),"
+        f" (SELECT count(*) FROM vault WHERE {values}) FROM blobs WHERE {reached}",
+        [parameter for _, parameters in conditions for parameter in parameters],
+    )
 
 
 def empty_contents(db: Database, wanted: Erasing) -> None:
@@ -167,12 +165,6 @@ def drop_keys(db: Database, wanted: Erasing) -> None:
     condition, parameters = _keys(wanted)
     emptied = "tenant = '', subject = NULL, secret = ?, parent = NULL"
     db.execute(f"UPDATE keys SET {emptied} WHERE {condition}", (b"", *parameters))
-
-
-def count_values(db: Database, wanted: Erasing) -> int:
-    """Return how many values of the vault an erasure reaches."""
-    condition, parameters = _values(wanted)
-    return db.only(f"SELECT count(*) FROM vault WHERE {condition}", parameters)[0]
 
 
 def drop_values(db: Database, wanted: Erasing) -> None:
