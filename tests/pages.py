@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from artelier.cli.maintenance.reference_pages import cli_page, settings_page
-from artelier.cli.narration.event_labels import typescript
-from artelier.operations.profile.reference_page import operations_page
+from artelier.cli.narration.event_labels import WORDS
 from artelier.world.actions import actions_page
+from artelier_lab.command_pages import cli_page, settings_page
 from artelier_lab.event_table import event_table
+from artelier_lab.operations_page import operations_page
 from tests.repository.sources import ROOT
 
 KIND_WORDS = ROOT / "web/src/projection/kindWords.ts"
+
+
+def kind_words() -> str:
+    """The table for Mission Control."""
+    lines = [
+        "/** What each kind says by its fields alone. Generated from "
+        "`cli/narration/event_labels.py` by `make docs`. */",
+        "export const KIND_WORDS: Readonly<Record<string, string>> = {",
+        *(f'  "{kind}": "{words}",' for kind, words in sorted(WORDS.items())),
+        "};",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def write_pages() -> None:
@@ -22,7 +34,7 @@ def write_pages() -> None:
     }
     for name, text in pages.items():
         (ROOT / "docs" / name).write_text(text, encoding="utf-8")
-    KIND_WORDS.write_text(typescript(), encoding="utf-8")
+    KIND_WORDS.write_text(kind_words(), encoding="utf-8")
 
 
 if __name__ == "__main__":

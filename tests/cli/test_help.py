@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from artelier.cli.command_table import COMMANDS
-from artelier.cli.maintenance.reference_pages import cli_page, settings_page
 from artelier.cli.tree import root_command
+from artelier_lab.command_pages import cli_page, settings_page
 from tests.cli.conftest import Shell
 from tests.repository.sources import ROOT
 

@@ -15,8 +15,7 @@ import pytest
 from artelier.errors import NewerSchema, UnknownEvent
 from artelier.log import SqliteStore, View, verify_store
 from artelier.log.sqlite.schema import SCHEMA_VERSION
-from artelier.testing.conformance.stage import batch, settle_all, stream
-from artelier.testing.conformance.view import TALLY, total
+from artelier.testing.conformance.stage import TALLY, batch, settle_all, stream, total
 
 NEWER = dataclasses.replace(TALLY, version=TALLY.version + 1)
 MORE = View(name="conformance_more", version=1, tables=(), schema=())

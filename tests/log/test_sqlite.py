@@ -19,8 +19,7 @@ import pytest
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, StoreFull, StoreLocked, StoreUnavailable
 from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
 from artelier.log.sqlite import connection
-from artelier.testing.conformance.stage import batch, noted_draft, settle_all, stream
-from artelier.testing.conformance.view import TALLY, total
+from artelier.testing.conformance.stage import TALLY, batch, noted_draft, settle_all, stream, total
 from tests.log.older_schemas import take_back
 
 

@@ -20,7 +20,7 @@ from artelier.memory.embedders.registry import HashingEmbedder, paid_by_person
 from artelier.testing import ManualClock
 from artelier.testing.openai_server import Fault, OpenAIServer
 from artelier.testing.openai_wire import embeddings
-from artelier.world.stores import kind
+from artelier.world.stores import entries as kind
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World, assert_conserved, balances
 from tests.world.memories import acting, add, find, make_store, settled

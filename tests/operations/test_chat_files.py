@@ -75,11 +75,14 @@ def test_whatever_is_not_taken_over_is_named_once() -> None:
         {"name": "The Stowaway", "is_user": True, "mes": "And me."},
         scenario="On fire.",
         variables={"candles": 3},
+        world_info="Town",
+        persona="kim.png",
     )
 
+    assert (chat.scenario, chat.variables) == ("On fire.", {"candles": "3"})
     assert chat.warnings == (
         "no date: line 3, 4; they have the time of now",
-        "kept of chat_metadata, but not followed: scenario, variables",
+        "kept of chat_metadata, but not followed: persona, world_info",
         "kept, but not shown: other wordings of 1 messages of the person",
     )
 

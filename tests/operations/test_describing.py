@@ -11,8 +11,8 @@ from typing import get_args
 from artelier import Kernel, OperationProfile, Session
 from artelier.operations.graph.scope import Situation
 from artelier.operations.kinds import KINDS, kind_named
-from artelier.operations.profile.reference_page import ERRORS, NAMES, effect_forms, operations_page
 from artelier.testing import ScriptedModel
+from artelier_lab.operations_page import ERRORS, NAMES, effect_forms, operations_page
 from tests.repository.markdown import blocks
 from tests.repository.sources import ROOT
 

@@ -206,7 +206,7 @@ ALLOWED: dict[str, str] = {
         tools/http_rules.py:_credentials base64.b64decode
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
-        world/actions/reply.py:<module> json.JSONDecoder
+        world/actions/action.py:<module> json.JSONDecoder
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
         missions/task/actions.py:check_content msgspec.json.decode
@@ -254,7 +254,6 @@ ALLOWED: dict[str, str] = {
     """,
     "our own source or files of the package": """
         world/mind_artifacts/prompt.py:shipped_workflow json.loads
-        operations/profile/reference_page.py:_docstrings_of ast.parse
         server/wire/base.py:_docstrings ast.parse
         server/wire/base.py:_docstrings re.search
     """,

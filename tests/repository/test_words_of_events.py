@@ -7,11 +7,11 @@ import re
 import msgspec
 
 from artelier.cli.narration import run_events
-from artelier.cli.narration.event_labels import WORDS, typescript, words_of
+from artelier.cli.narration.event_labels import WORDS, words_of
 from artelier.cli.narration.run_events import TELLERS
 from artelier.log import EventData, registered
 from artelier_lab.event_table import event_table
-from tests.pages import KIND_WORDS
+from tests.pages import KIND_WORDS, kind_words
 from tests.repository.sources import ROOT
 
 assert run_events  # it registers its tellers
@@ -41,7 +41,7 @@ def test_every_kind_has_words_in_the_console() -> None:
     rows = (ROOT / "web/src/projection/rowsTold.ts").read_text("utf-8")
     told = set(re.findall(r'^  "([a-z_]+\.[a-z_]+)":', rows, re.MULTILINE)) | set(WORDS)
     assert set(shipped()) - told == set()
-    assert KIND_WORDS.read_text("utf-8") == typescript()
+    assert KIND_WORDS.read_text("utf-8") == kind_words()
 
 
 def test_words_name_kinds_and_fields_that_there_are() -> None:

@@ -19,7 +19,6 @@ from artelier.clock import Clock
 from artelier.kernel import Policy
 from artelier.server.app import create_app
 from artelier.server.http_server import Server, address_of, bind
-from artelier.server.openapi import document
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel
 
@@ -27,10 +26,15 @@ PATIENCE_S = 60.0
 """How long a test waits for what takes moments."""
 
 
+def openapi() -> dict[str, Any]:
+    """Read the committed OpenAPI document, which `test_committed_document.py` compares with the real one."""
+    return json.loads((Path(__file__).parents[2] / "web/openapi.json").read_text("utf-8"))
+
+
 @cache
 def documented() -> dict[str, dict[str, Any]]:
-    """Operations by address and method, as the OpenAPI document lists them; made once a process."""
-    return json.loads(document())["paths"]
+    """Return the operations by address and method, as the OpenAPI document lists them."""
+    return openapi()["paths"]
 
 
 ADDRESS = "http://localhost:8321"

@@ -14,7 +14,7 @@ import pytest
 
 from artelier.server.http_server import bind
 from artelier.server.loop_shares import STRANGERS
-from artelier.server.security.connections import FAMILIAR_FEW, OPENED_AT_ONCE, Acceptor, Connections
+from artelier.server.security.connections import OPENED_AT_ONCE, Acceptor, Connections
 from tests.server.house import PATIENCE_S, until
 
 MANY = 10 * OPENED_AT_ONCE
@@ -152,11 +152,32 @@ def test_an_address_where_somebody_was_known_keeps_a_few_whatever_strangers_open
                 assert [line.is_open for line in opened[:4]] == [True] * 4
                 assert connections.is_familiar("127.0.0.2") and not connections.is_familiar("127.0.1.1")
 
-                callers += [call(port, "127.0.0.2") for _ in range(2 * FAMILIAR_FEW)]
+                callers += [call(port, "127.0.0.2") for _ in range(40)]
                 await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
                 callers.append(call(port, "127.0.0.9"))
                 await until(lambda: opened[-1].place == "127.0.0.9")
                 assert opened[-1].is_open and not opened[1].is_open
+                for one in callers:
+                    one.close()
+
+    asyncio.run(scenario())
+
+
+def test_whoever_is_not_known_yet_finds_a_place_whatever_one_tenant_has_open() -> None:
+    async def scenario() -> None:
+        with bind("127.0.0.1", 0) as bound:
+            port = bound.getsockname()[1]
+            async with accepting(bound, most=20) as (opened, connections):
+                callers = [call(port, "127.0.0.2") for _ in range(20)]
+                await until(lambda: len(opened) == 20)
+                for line in list(opened):
+                    assert connections.remove(line)
+                    line.group = "tenant a"
+                    connections.add(line)
+                for address in ("127.0.0.9", "127.0.0.2"):
+                    callers.extend([call(port, address) for _ in range(3)])
+                    await until(lambda: callers[-1].getsockname()[1] in _ports(opened))
+                assert all(line.is_open for line in opened[20:])
                 for one in callers:
                     one.close()
 

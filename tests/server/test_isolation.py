@@ -12,22 +12,21 @@ from urllib.parse import quote
 import httpx
 
 from artelier import ModelRequest
-from artelier.server.openapi import document
 from artelier.testing import ScriptedModel
 from tests.missions.mission_stage import LINE, MISSION
 from tests.missions.task_stage import approve, title_of, write
 from tests.operations.profiles import tavern
 from tests.server.filling import filled
-from tests.server.house import asking
+from tests.server.house import asking, openapi
 from tests.server.routes.goals import a_task, an_agent, stands
 from tests.server.routes.served import Served, at, good, play, refused, serving
 
 CANARY = "CANARY-4711"
 
-LEFT_OUT = ("auth_logout", "auth_login", "auth_choose", "events_stream", "agui_follow")
+LEFT_OUT = ("auth_logout", "auth_login", "auth_choose", "events_stream", "graph_stream_rows", "agui_follow")
 """They are about the own session, or have no end."""
 
-DOCUMENT: dict[str, Any] = json.loads(document())
+DOCUMENT: dict[str, Any] = openapi()
 OPERATIONS = [
     (method.upper(), path, spec)
     for path, methods in DOCUMENT["paths"].items()

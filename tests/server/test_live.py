@@ -438,7 +438,7 @@ def test_one_user_and_one_tenant_leave_places_to_others(tmp_path: Path) -> None:
             open_ = [await hub.stream(mine, after=0, user="vic") for _ in range(3)]
             assert [await anext(one, b"") != b"" for one in open_] == [True, True, False]
             await login(home, "vic")
-            for path in ("/api/v1/events/stream", "/api/v1/agui"):
+            for path in ("/api/v1/events/stream", "/api/v1/graph/stream", "/api/v1/agui"):
                 full = await home.client.get(path)
                 assert "of this user" in assert_fault(full, 429, "too_many_at_once")["message"]
             open_.append(await hub.stream(mine, after=0, user="ada"))

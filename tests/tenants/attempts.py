@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artelier.server.openapi import document
 from tests.missions.mission_stage import MISSION
 from tests.server.filling import filled
+from tests.server.house import openapi
 
 PUBLISHED = Path(__file__).parent / "attempts.jsonl"
 
@@ -27,7 +27,7 @@ DESK = "<desk>"
 
 NAME = "<name>"
 
-DOCUMENT: dict[str, Any] = json.loads(document())
+DOCUMENT: dict[str, Any] = openapi()
 
 IDS: dict[str, tuple[str, ...]] = {
     "runs": (MISSION, "m1/letter", "asks", "confession/r000001"),
@@ -54,7 +54,7 @@ PIECES = {"entry": "1", "label": "persona", "change": "1", "tag": "mood"}
 QUERY = {"step": STEP, "a": STEP, "b": STEP, "q": "CANARY", "with": "asks", "x": "1", "y": "1"}
 
 OWN_SESSION = ("auth_logout", "auth_login", "auth_choose")
-ENDLESS = ("events_stream", "agui_follow")
+ENDLESS = ("events_stream", "graph_stream_rows", "agui_follow")
 """With a run they end, without one they never do."""
 
 NAMING = frozenset(

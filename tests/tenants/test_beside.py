@@ -34,11 +34,10 @@ def breaches(folder: Path, attempts: Iterable[Attempt], plant: Any = None, **mor
 
 
 def reads() -> list[Attempt]:
-    """Everything that is only looked at, but for the two streams that have no end."""
+    """Everything that is only looked at, but for the streams that have no end."""
+    endless = ("GET /agui", "GET /events/stream", "GET /graph/stream")
     return [
-        one
-        for one in (*addressed(), *lists())
-        if one.call.startswith("GET ") and one.call not in ("GET /agui", "GET /events/stream")
+        one for one in (*addressed(), *lists()) if one.call.startswith("GET ") and one.call not in endless
     ]
 
 

@@ -19,7 +19,7 @@ from artelier.memory.entries import EmbeddingFailed
 from artelier.world import World
 from artelier.world.events import world_space
 from artelier.world.stores import copy_entries, search
-from artelier.world.stores import kind as store_kind
+from artelier.world.stores import entries as store_kind
 from artelier.world.tick.world_state import WorldStage
 from tests.world.memories import (
     acting,

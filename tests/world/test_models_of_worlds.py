@@ -15,7 +15,7 @@ from artelier.memory.embedders import register_embedder
 from artelier.memory.embedders.registry import REGISTERED, HashingEmbedder
 from artelier.ports.model import ModelPort
 from artelier.world import World
-from artelier.world.stores.kind import StoreConfig, embedder_of
+from artelier.world.stores.entries import StoreConfig, embedder_of
 from tests.world.flows import words
 from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import NOOP, Speaking

@@ -27,7 +27,8 @@ function open(): { readonly into: number; readonly from: number } {
   return { into: openSync(join(folder, "in"), "w"), from: openSync(join(folder, "out"), "r") };
 }
 
-function fold(events: readonly WireEvent[]): Shape<"GraphOut"> {
+/** What the server says of these events. */
+export function rowsOf(events: readonly WireEvent[]): Shape<"GraphOut"> {
   pipes ??= open();
   writeSync(pipes.into, `${JSON.stringify(events)}\n`);
   const parts: Buffer[] = [];
@@ -45,7 +46,7 @@ const known = new Map<string, Snapshot>();
 /** What a page has that began after these events. The same object for the same events. */
 export function snapshotOf(events: readonly WireEvent[]): Snapshot {
   const key = JSON.stringify(events);
-  const found = known.get(key) ?? readRows(fold(events));
+  const found = known.get(key) ?? readRows(rowsOf(events));
   known.set(key, found);
   return found;
 }

@@ -20,7 +20,7 @@ from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import AgentUsage, agent_usage, usage_of
 from artelier.kernel.tenants.registry import TenantScope
-from artelier.log import Store
+from artelier.log import EventData, Store
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.queries import count_changes, memory_size, memory_sizes
 from artelier.tools.skills.view import pins_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from artelier.agents.schedules.api import Schedules
     from artelier.agents.transfer import Carried, KeepsMemory
     from artelier.context import CompactionStrategy
-    from artelier.log import EventData
 
 
 PAGE_MAX = 1_000

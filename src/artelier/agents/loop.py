@@ -34,7 +34,7 @@ from artelier.kernel.steps.failures import ask_in_turn
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
-from artelier.loops.tool_media import media_before, media_of_results, media_pieces
+from artelier.loops.cycle import media_before, media_of_results, media_pieces
 from artelier.operations.graph.failures import OperationStepFailed
 from artelier.ports.model import Delta, ToolCall
 from artelier.tokens import estimate_tokens

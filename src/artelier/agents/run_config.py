@@ -28,7 +28,7 @@ from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import totals
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.registry import TenantRef, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.log import BlobRef, StoredRecord
 from artelier.ports.media import Medium, stored_media
 from artelier.ports.model import Delta, Usage
@@ -36,7 +36,6 @@ from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from artelier.chat.turn.agent_turn_hooks import AgentStep, AgentTurnHooks
-    from artelier.kernel.tenants.registry import TenantScope
     from artelier.operations.profile.operation_profile import OperationProfile
 
 STUCK_AFTER = 3

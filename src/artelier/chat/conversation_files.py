@@ -33,16 +33,19 @@ class TakenChat:
     turns: tuple[ForeignTurn, ...]
     group: tuple[str, ...] = ()
     """Names of the characters, if there are several."""
-    head: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What the line above the messages sets of `note`, `scenario` and `variables`."""
+    note: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The author's note, as `Session.open` takes it; empty for none."""
+    scenario: str = ""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
     warnings: tuple[str, ...]
     """The changes and omissions, in words."""
 
     @property
     def settings(self) -> dict[str, Any]:
         """What it sets in a chat that has nothing of it, as `Session.open` takes it."""
-        group = {"group": list(self.group)} if self.group else {}
-        return {"user": self.user, "char": self.char, **group, **self.head}
+        head = {"note": self.note, "scenario": self.scenario, "variables": self.variables}
+        more: dict[str, Any] = {"group": list(self.group), **head}
+        return {"user": self.user, "char": self.char, **{name: one for name, one in more.items() if one}}
 
 
 def parse_chat(source: Source) -> TakenChat:
@@ -63,8 +66,8 @@ def parse_chat(source: Source) -> TakenChat:
         char=chat.char,
         group=_speakers(chat),
         turns=tuple(turns),
-        head=head,
         warnings=tuple(dict.fromkeys(warnings)),
+        **head,
     )
 
 
@@ -349,7 +352,8 @@ def _head(settings: StoredChatSettings, first: _Kept, *, opened_us: int) -> byte
     metadata = as_dict(given.get("chat_metadata"))
     before = _head_settings(metadata, [])
     for name, value in own.items():
-        if value != before.get(name, type(value)()):
+        # A chat that an earlier version took in has these in the head of its file alone.
+        if value is not None and value != before.get(name, type(value)()):
             fields = _NOTE_FIELDS if name == "note" else (name,)
             metadata = {field: kept for field, kept in metadata.items() if field not in fields}
             if value:

@@ -29,7 +29,7 @@ from artelier.errors import ArtelierError, InvalidConfig
 from artelier.log.blobs import SECRET_BYTES
 from artelier.log.places import exists, file_beside, file_of, is_address, read_server_facts
 from artelier.log.queries import has_wrapped_keys, held_leases, newest_at_us
-from artelier.plugins import OWN, Plugin, PluginPoint, Plugins, installed, missing
+from artelier.plugins import IMPORTER_POINT, OWN, Plugin, PluginPoint, Plugins, installed, missing
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -165,7 +165,6 @@ def plugin_points() -> dict[str, PluginPoint[Any]]:
     from artelier.memory.embedders.registry import EMBEDDER_POINT
     from artelier.models.registry import MODEL_POINT
     from artelier.operations.kinds import KIND_POINT
-    from artelier.plugins import IMPORTER_POINT
     from artelier.tools.adapters import ADAPTER_POINT
     from artelier.tools.function import TOOL_POINT
 
@@ -458,9 +457,7 @@ def _disk(call: CliCall) -> list[Finding]:
 
 def _sandbox() -> list[Finding]:
     """Return whether code of models can be run in its cage."""
-    import asyncio
 
-    from artelier.errors import ArtelierError
     from artelier.ports.sandbox import SandboxLimits
     from artelier.sandbox import MontySandbox
 
@@ -500,10 +497,8 @@ def _models(call: CliCall) -> list[Finding]:
     """Return whether the model that holds can be used, and which providers have a key. Only names are
     shown.
     """
-    from artelier.errors import ArtelierError
     from artelier.models.registry import ModelRegistry
     from artelier.models.vendors import VENDORS
-    from artelier.plugins import Plugins
 
     name = call.settings.model
     try:
@@ -527,7 +522,6 @@ def _web() -> list[Finding]:
 
 
 def _port(port: int) -> list[Finding]:
-    from artelier.errors import ArtelierError
     from artelier.server.http_server import bind
 
     try:

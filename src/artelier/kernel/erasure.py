@@ -47,11 +47,10 @@ from artelier.log import (
 )
 from artelier.log.blobs import SECRET_BYTES, name_blob
 from artelier.log.queries import newest_key, placeholders_of, subject_keys, tenant_leases
-from artelier.pii.vault import VARIABLE, VaultCipher
+from artelier.pii.vault import VARIABLE, Vault, VaultCipher
 
 if TYPE_CHECKING:
     from artelier.kernel.run_limits import Opening
-    from artelier.log import DataKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +320,6 @@ async def _values(
         return []
     from artelier.pii.detectors import pattern
     from artelier.pii.detectors.search import find_all
-    from artelier.pii.vault import Vault
 
     vault = Vault(tenant, own, sealer, store.look)
     detectors = (*services.policy.looked_for(), *(pattern(*one) for one in patterns_of(store, tenant)))

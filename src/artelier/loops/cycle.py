@@ -2,22 +2,35 @@
 
 What differs between modes is in `Parts`, never in the loop. A loop of its own adds the drive itself and
 what came of it.
+
+Media that tools return beside data, such as images, stand in a message of their own behind all results of a
+cycle, which every provider takes; whoever judges the work is shown them in the same form. What a model does
+not take is left out, with the reason in words: no run ends of a picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from artelier.context.assembly import Section
+from artelier.context.builder import shipped_text
 from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, NotFound, RunSuspended, StoreUnavailable
-from artelier.kernel import ModelResult, Prompt, RunCore, Services, run_row
+from artelier.kernel import ModelResult, Prompt, Run, RunCore, Services, run_row
 from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import is_imported
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.crash_recovery import park
+from artelier.kernel.run.status import ToolResult
+from artelier.kernel.steps.call_media import why_not_shown
+from artelier.ports.media import Medium, media_in, media_line
+from artelier.ports.model import ChatMessage, Part
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -254,3 +267,55 @@ async def code_missing(
     except InvalidRequest as error:
         return error
     return None
+
+
+WHY_CHARS_MAX = 300
+
+
+def media_sections(pieces: Sequence[Mapping[str, Any]]) -> list[Section]:
+    """Return what `media_pieces` gave as a part of a prompt that has it in no conversation."""
+    if not pieces:
+        return []
+    message = ChatMessage(role="user", content=tuple(msgspec.convert(one, Part) for one in pieces))
+    return [
+        Section(tag="tool_media", messages=(message,), trust="untrusted", priority=40, sources=("tools",))
+    ]
+
+
+def media_of_results(results: Iterable[tuple[str, ToolResult]]) -> list[tuple[str, Medium]]:
+    """Return what tools have shown, with the name that each was called by."""
+    return [(name, medium) for name, result in results for medium in result.media]
+
+
+def media_before(conversation: Conversation, *, first: int = 1) -> Iterator[Medium]:
+    """Yield the media of a conversation, from the first message on that prompts hold."""
+    yield from media_in(conversation.messages(first, len(conversation)))
+
+
+async def media_pieces(
+    run: Run, media: Sequence[tuple[str, Medium]], *, model: str, shown: Iterable[Medium] = (), key: str
+) -> list[dict[str, Any]]:
+    """Return the pieces of a message that show what tools have returned; none if they showed nothing.
+
+    `media` stand with the name that each tool was called by. `shown`: what the prompt holds beside them,
+    which counts towards the most that a call takes; read only if there are some. The choice is journaled
+    under `key`.
+    """
+    if not media:
+        return []
+    there = list(shown)
+
+    def choose() -> list[str]:
+        found = why_not_shown(run.core, [one for _, one in media], model=model, shown=there)
+        return [why[:WHY_CHARS_MAX] for why in found]
+
+    reasons = await run.step("media", choose, key=key)
+    lines = [shipped_text("artelier.loops", "tool-media-1"), ""]
+    for number, ((name, medium), why) in enumerate(zip(media, reasons, strict=True), 1):
+        left_out = f": left out, since {why}" if why else ""
+        lines.append(f"{number}. {name[:80]} {media_line(medium)}{left_out}")
+    pieces: list[dict[str, Any]] = [{"type": "text", "text": "\n".join(lines)}]
+    pieces += [
+        msgspec.to_builtins(medium.part) for (_, medium), why in zip(media, reasons, strict=True) if not why
+    ]
+    return pieces

@@ -19,14 +19,13 @@ from artelier.artifacts import Access, Artifact, Artifacts, Provenance, StoreSta
 from artelier.artifacts.queries import Standing, ids_between
 from artelier.errors import AccessDenied, Conflict, InvalidArtifact, InvalidRequest, NotFound, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR, check_artifact_id
-from artelier.log import Tx
+from artelier.log import Batch, Blob, StreamAppend, Tx
 from artelier.missions.queries import HELD_KINDS, open_task_of
 from artelier.money import format_usd, parse_usd
 
 if TYPE_CHECKING:
     from artelier.artifacts.groups.membership import SharedItem
     from artelier.kernel.tenants.registry import TenantScope
-    from artelier.log import Blob, StreamAppend
 
 
 KIND = "membrane"
@@ -94,7 +93,6 @@ class Membranes:
         Errors: `InvalidRequest`; `VersionConflict` if the id is taken.
         """
         from artelier.kernel.run_limits import cap_changed, plan_cap
-        from artelier.log import Batch
 
         services, tenant, scope = self._desk.services, self._desk.id, f"membrane:{id}"
         append, blobs = await self.plan_create(id, name=name, members=members, budget_usd=budget_usd, by=by)

@@ -30,7 +30,7 @@ from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
 from artelier.missions.plan.planner import MissionJob
-from artelier.missions.queries import agent_ids, planned_of, task_page
+from artelier.missions.queries import agent_ids, planned_of, standing_of, task_page
 from artelier.missions.reports import AgentDetail, AgentReport, AgentToolState, SteeringReport, TaskReport
 from artelier.missions.steering_document import AXES, Steering, effective
 from artelier.missions.task.loop_state import agent_content
@@ -177,7 +177,6 @@ async def run_agent(
 
 async def _is_ready(desk: TenantScope, task: TaskReport) -> bool:
     from artelier.kernel.run.context import is_final
-    from artelier.missions.queries import standing_of
 
     mission = (await standing_of(desk, task["id"])).mission_status
     if mission is not None and not is_final(mission):

@@ -77,7 +77,7 @@ def failure_of(error: Exception, call: CallFacts) -> ArtelierError:
             return timeout_of(call)
         case vendor.ModelConnectionError() | httpx2.TransportError():
             return ProviderUnavailable(
-                f"{call.model} could not be reached: {call.redact(str(error))}",
+                f"{call.model} could not be reached: {call.redact(str(error)).rstrip('.')}",
                 hint="Check the network and the base URL; the call is retried.",
             )
         # A warning arrives here if Python was told to make errors of them.

@@ -168,7 +168,6 @@ def telemetry_of(given: object, *, environ: Mapping[str, str]) -> Telemetry | No
         return given
     if isinstance(given, Telemetry):
         return GuardedTelemetry(given)
-    from artelier.telemetry.spans import OpenTelemetry
 
     content = environ.get(CONTENT, "").strip().lower() in ("1", "true", "yes", "on")
     if given is True:

@@ -40,8 +40,16 @@ from artelier.world.config import WorldConfig, read_config
 from artelier.world.mind_artifacts import Skip
 from artelier.world.queries.market import find_offer
 from artelier.world.queries.worlds import find_world
-from artelier.world.stores.entries import add_entry, config_of, is_empty, store_of
-from artelier.world.stores.kind import StoreConfig, as_numbers, embed, embedder_of
+from artelier.world.stores.entries import (
+    StoreConfig,
+    add_entry,
+    as_numbers,
+    config_of,
+    embed,
+    embedder_of,
+    is_empty,
+    store_of,
+)
 from artelier.world.stores.search import Scored, StoreHit, fit_hits, search_entries
 from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import TickClock, WorldStage, as_stage

@@ -6,6 +6,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, setUi, toast, useUi } from "@/state/ui";
 import { expectAccessible } from "../../tests/axe";
 import { churn } from "../../tests/events";
+import { rowsOf } from "../../tests/fold";
 import { boot, install } from "./boot";
 import { href, navigate, parseRoute } from "./route";
 import { builtScreens } from "./screens";
@@ -35,25 +36,6 @@ const TENANT = {
   patterns: [],
 };
 
-/** What the server has folded: nothing, so that the page folds all events itself. */
-const GRAPH = {
-  ...{ position: 0, at_us: 0, events: 0, window_from: 0 },
-  ...{
-    runs: [],
-    agents: [],
-    tasks: [],
-    artifacts: [],
-    membranes: [],
-    missions: [],
-    edges: [],
-    approvals: [],
-  },
-  costs: {
-    total: { microusd: 0, input_tokens: 0, cached_tokens: 0, output_tokens: 0, unpriced: 0, calls: 0 },
-  },
-  pulse: {},
-};
-
 const STARTED = {
   version: "0.1",
   model: "offline",
@@ -77,9 +59,13 @@ class QuietStream {
   readonly readyState = 1;
   onopen: (() => void) | null = null;
   onerror = null;
-  onmessage = null;
+  onmessage: ((message: { readonly data: string }) => void) | null = null;
   constructor() {
-    queueMicrotask(() => this.onopen?.());
+    const first = { items: [], graph: rowsOf(server.stored) };
+    queueMicrotask(() => {
+      this.onopen?.();
+      this.onmessage?.({ data: JSON.stringify(first) });
+    });
   }
   close(): void {}
 }
@@ -93,7 +79,7 @@ beforeEach(() => {
       "/ledger/costs": { status: 200, body: { items: [] } },
       "/next-prompt": { status: 200, body: { agent: "", prompt: null, why: "It has no open task." } },
       "/server": { status: 200, body: STARTED },
-      "/graph": { status: 200, body: GRAPH },
+      "/graph": { status: 200, body: rowsOf(server.stored) },
       "/login": server.login,
       "/me": server.me,
     };

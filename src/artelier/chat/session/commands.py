@@ -40,7 +40,7 @@ from artelier.log import Batch, EventData
 from artelier.money import parse_usd
 from artelier.pii.vault import escape_json
 from artelier.ports.media import ATTACHMENTS
-from artelier.ports.tool import fit_arguments
+from artelier.ports.tool import ToolPort, fit_arguments
 
 if TYPE_CHECKING:
     from artelier.chat.chat_file import ChatFileContents
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from artelier.chat.session.session import Session
     from artelier.kernel.run.status import CompensationResult, Limits
     from artelier.kernel.tenants.registry import TenantScope
-    from artelier.log import EventData
-    from artelier.ports.tool import ToolPort
 
 _NUMBER = re.compile("[0-9]{1,18}")
 

@@ -61,10 +61,10 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     speaks: SpeakerRule = SpeakerRule.LIST
     """How the next speaker of a group is chosen."""
     system: str = ""
-    scenario: str = ""
-    """Of this chat, in place of its characters'; empty for theirs."""
-    variables: dict[str, str] = {}
-    """What `{{getvar}}` finds at the beginning of each turn."""
+    scenario: str | None = None
+    """Of this chat, in place of its characters'; empty for theirs. None until somebody says one."""
+    variables: dict[str, str] | None = None
+    """What `{{getvar}}` finds at the beginning of each turn. None until somebody says some."""
     prompts: tuple[PlacedPrompt, ...] = ()
     """The parts of a prompt in the order of a preset; empty for the usual order."""
     note: dict[str, Any] = {}

@@ -477,7 +477,8 @@ class SurroundingTexts:
     def _text(self, one: PlacedPrompt) -> Section:
         text = one.text if self.macros is None else self.macros.expand(one.text)
         source = str(self.settings.get("preset") or "chat")
-        section = _section("preset", text, source)
+        # As the system prompt, of which it is a part; among the messages it gives way as a note does.
+        section = _section("preset", text, source, pinned=one.depth is None)
         return replace(section, role=one.role, sources=(Source(ref=source, why=one.id),))
 
     def _last(self, last: PlacedPrompt) -> Section:

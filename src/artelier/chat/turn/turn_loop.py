@@ -41,7 +41,7 @@ from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Blob, decode_stored
 from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
-from artelier.loops.tool_media import media_before, media_pieces, media_sections
+from artelier.loops.cycle import media_before, media_pieces, media_sections
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_inclusion import (
     InclusionFailed,

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from artelier.chat.session.settings import CHANGEABLE
-from artelier.cli.chat.chat_options import number, slash
+from artelier.chat.session.settings import CHANGEABLE, StoredChatSettings
+from artelier.cli.chat.chat_options import (
+    is_own_file,
+    number,
+    slash,
+    warn,
+    wished_profile,
+    write_file,
+    write_turns,
+)
 from artelier.cli.command import read_attachments
 from artelier.cli.display import count
 from artelier.errors import InvalidRequest, NotFound
@@ -19,7 +27,6 @@ from artelier.ports.model_params import parse_params
 
 if TYPE_CHECKING:
     from artelier.chat.session.edits import Deleted
-    from artelier.chat.session.settings import StoredChatSettings
     from artelier.cli.chat.conversation import Talk
 
 
@@ -235,7 +242,6 @@ async def publish(talk: Talk, tag: str, id: str | None = None) -> None:
     help="Write the chat into a file, a .jsonl its turns; or its character, lorebook, persona, preset.",
 )
 async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
-    from artelier.cli.chat.chat_options import write_file, write_turns
 
     if kind:
         made = await talk.session.export_file(kind, name=name)
@@ -267,7 +273,6 @@ async def export(talk: Talk, file: str, kind: str = "", name: str = "") -> None:
 
 @slash("import", "FILE [member]", help="Take in a card, lorebook, persona, preset, turns, or a whole chat.")
 async def import_(talk: Talk, file: str, as_member: str = "") -> None:
-    from artelier.cli.chat.chat_options import is_own_file, warn
 
     if not is_own_file(file):
         done = await talk.session.import_file(file, as_member=as_member == "member")
@@ -416,8 +421,6 @@ async def note(talk: Talk, *words: str) -> None:
 async def profile(talk: Talk, name: str | None = None) -> None:
     session = talk.session
     if name is not None:
-        from artelier.cli.chat.chat_options import wished_profile
-
         await session.change(profile=await wished_profile(talk.call, session.desk, name))
     found = await session.profile()
     if found is None:

@@ -144,15 +144,3 @@ def _format_value(value: object) -> str:
         many = cast("Sequence[Any]", value)
         return display.line(", ".join(filter(None, map(_format_value, many))), chars_max=VALUE_CHARS)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
-
-
-def typescript() -> str:
-    """The table for Mission Control."""
-    lines = [
-        "/** What each kind says by its fields alone. Generated from "
-        "`cli/narration/event_labels.py` by `make docs`. */",
-        "export const KIND_WORDS: Readonly<Record<string, string>> = {",
-        *(f'  "{kind}": "{words}",' for kind, words in sorted(WORDS.items())),
-        "};",
-    ]
-    return "\n".join(lines) + "\n"

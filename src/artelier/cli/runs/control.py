@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli import exit_codes
+from artelier.cli import display, exit_codes
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.exit_codes import COMPLETED
-from artelier.cli.runs.browse import RunId, app
+from artelier.cli.runs.browse import RunId, app, flat
 from artelier.cli.work.run import Replay
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunSuspended
 
@@ -436,9 +436,7 @@ async def _unknown_step(call: CliCall, kernel: Kernel, run: str, step: str | Non
     Errors: `InvalidRequest` if no step is named, `Conflict` if another one is; the hint lists the steps of
     the run and of those below it that can be settled, each with its command.
     """
-    from artelier.cli import display
     from artelier.cli.next_steps import settling
-    from artelier.cli.runs.browse import flat
 
     desk = kernel.for_tenant(call.tenant)
     shown = await desk.show(run)

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
-from artelier.kernel.policy import ANY_FOLDER, Policy, Workspaces
-from artelier.kernel.rates import NO_RATES, Quotas, Rates
+from artelier.kernel.policy import ANY_FOLDER, Policy, ScrubberOf, Workspaces
+from artelier.kernel.rates import NO_RATES, Quotas, Rates, Turns
 from artelier.kernel.run.pending_steps import Draining
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.log import DataKey, LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
@@ -28,8 +28,6 @@ from artelier.tokens import Window
 
 if TYPE_CHECKING:
     from artelier.kernel.history.step_history import ForkEffects
-    from artelier.kernel.policy import ScrubberOf
-    from artelier.kernel.rates import Turns
 
 FaultPoint = Callable[[str], None]
 

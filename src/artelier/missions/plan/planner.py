@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -12,14 +12,21 @@ from artelier.errors import ArtelierError, InvalidRequest, OutputInvalid
 from artelier.kernel import Run
 from artelier.kernel.run.services import Services
 from artelier.log import StoredRecord
-from artelier.missions.definition import template
+from artelier.missions.definition import (
+    AGENTS_MAX,
+    ITERATIONS_MAX,
+    MISTAKES_MAX,
+    TASKS_MAX,
+    Plan,
+    PlannedAgent,
+    PlannedTask,
+    mistakes,
+    template,
+)
 from artelier.missions.task.evaluation import pattern_problem
 from artelier.ports.media import Medium, stored_media
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
-
-if TYPE_CHECKING:
-    from artelier.missions.definition import Plan
 
 LOOP = "mission"
 """How runs name the loop that drives them."""
@@ -106,7 +113,6 @@ def plain_plan(goal: str, tools: Iterable[ToolPort]) -> Plan:
 
     What people bring stays in: a function that does not say what it is counts as a side effect.
     """
-    from artelier.missions.definition import Plan, PlannedAgent, PlannedTask
 
     agent = PlannedAgent(
         slug="analyst",
@@ -162,7 +168,6 @@ async def _answer(
     run: Run, job: MissionJob, messages: list[dict[str, Any]], *, key: str
 ) -> tuple[dict[str, Any], list[str], str]:
     """The model's plan, what is wrong with it, and its words."""
-    from artelier.missions.definition import Plan
 
     try:
         result = await run.step_model(
@@ -193,8 +198,6 @@ def mistakes_of(services: Services, value: object, *, tools: Collection[str]) ->
     Its form comes first, then what its parts call each other, then its tools, models and patterns.
     """
     from pydantic import ValidationError
-
-    from artelier.missions.definition import MISTAKES_MAX, Plan, mistakes
 
     try:
         plan = Plan.model_validate(value)
@@ -261,7 +264,6 @@ async def _planning_question(run: Run, job: MissionJob) -> str:
         listing = await run.step_tool("list_dir", {"path": ".", "recursive": True}, key="workspace")
         parts.append(("Workspace", _listing(listing.value)))
     parts.append(("Tools", "\n".join(map(_tool, tools)) or "(none)"))
-    from artelier.missions.definition import AGENTS_MAX, ITERATIONS_MAX, TASKS_MAX
 
     limits = f"At most {AGENTS_MAX} agents, {TASKS_MAX} tasks, {ITERATIONS_MAX} iterations a task."
     parts.append(("Limits", limits))

@@ -41,6 +41,7 @@ from artelier.missions.definition import (
     TEXT_CHARS_MAX,
     Decision,
     TaskContent,
+    mistakes,
     slug_of,
     template,
     validate_form,
@@ -320,8 +321,6 @@ def read_as(kind: type[ModelT], reply: ModelReply) -> ModelT:
     paths."""
     from pydantic import ValidationError
 
-    from artelier.missions.definition import mistakes
-
     value = json_of(reply)
     try:
         return kind.model_validate(value, strict=True)
@@ -465,7 +464,6 @@ def folder_of(run: Run, job: TaskJob, *, is_fork: bool) -> str:
         folder = run.id
     if len(folder) <= FOLDER_CHARS_MAX:
         return folder
-    from hashlib import sha256
 
     return f"{folder[: FOLDER_CHARS_MAX - 17]}.{sha256(folder.encode()).hexdigest()[:16]}"
 

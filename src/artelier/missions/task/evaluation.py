@@ -31,9 +31,9 @@ from artelier.kernel.prompt.manifest import encode_json, fence
 from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
-from artelier.loops.tool_media import media_sections
+from artelier.loops.cycle import media_sections
 from artelier.missions import events as ev
-from artelier.missions.definition import template
+from artelier.missions.definition import AdvisedVerdict, Answer, Check, TaskContent, Verdict, template
 from artelier.missions.queries import TaskStanding, judged_outputs, runs_of_task, standing_of
 from artelier.missions.task.actions import ask, read_as
 from artelier.missions.task.loop_state import TaskJob
@@ -51,7 +51,6 @@ from artelier.missions.view import REJECTED
 from artelier.patterns import Allowance, check_pattern, compile_pattern
 
 if TYPE_CHECKING:
-    from artelier.missions.definition import Answer, Check, TaskContent, Verdict
     from artelier.ports.model import ModelReply
 
 TEXT_CHARS_MAX = 400_000
@@ -314,7 +313,6 @@ async def _judge_by_model(
     seen: Sequence[Mapping[str, Any]],
     key: str,
 ) -> EvaluationResult:
-    from artelier.missions.definition import AdvisedVerdict, Verdict
 
     advice = stored.findings
     form = AdvisedVerdict if advice else Verdict
@@ -346,7 +344,6 @@ async def _judge_by_model(
 
 def _answer_findings(advice: Sequence[AnsweredFinding], verdict: Verdict) -> tuple[AnsweredFinding, ...]:
     """Findings with what the evaluator says of each; of several answers a fault counts."""
-    from artelier.missions.definition import AdvisedVerdict
 
     said = verdict.findings if isinstance(verdict, AdvisedVerdict) else []
     found: list[AnsweredFinding] = []

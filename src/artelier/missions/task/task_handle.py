@@ -14,14 +14,14 @@ from artelier.agents.schedules.queries import check_startable
 from artelier.artifacts import Provenance
 from artelier.chat.session.commands import give, give_in_order, resume_run
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
-from artelier.ids import OPERATOR, fresh_secret
+from artelier.ids import MAIN_SPACE, OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, Limits, commands, control_stream, run_row
 from artelier.kernel.commands import Given
 from artelier.kernel.history.fork_lineage import changes_of, lineage
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run_limits import encode_limits
 from artelier.kernel.tenants.registry import TenantScope
-from artelier.log import Batch, EventData, StreamAppend, Tx
+from artelier.log import Batch, Draft, EventData, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.definition import (
     ITERATIONS_DEFAULT,
@@ -41,6 +41,8 @@ from artelier.missions.queries import (
     runs_of_task,
     standing_of,
     standings,
+    task_object,
+    task_page,
 )
 from artelier.missions.reports import TaskDetail, TaskPage
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
@@ -293,7 +295,6 @@ class Tasks:
 
         The page ends with the one with which their goals have `chars_max` characters.
         """
-        from artelier.missions.queries import task_page
 
         return await task_page(
             self._desk,
@@ -307,7 +308,6 @@ class Tasks:
 
     async def show(self, id: str) -> TaskDetail:
         """Return a task with its definition, where it stands, and its iterations. Errors: `NotFound`."""
-        from artelier.missions.queries import task_object
 
         return await task_object(self._desk, id)
 
@@ -342,8 +342,6 @@ class Tasks:
     ) -> None:
         """An event on the task's stream, whoever else writes there."""
         from artelier.artifacts.events import artifact_stream
-        from artelier.ids import MAIN_SPACE
-        from artelier.log import Draft
 
         draft = Draft(event, self._desk.services.clock.now_us(), by)
         append = StreamAppend(artifact_stream(self._desk.id, MAIN_SPACE, id), [draft])

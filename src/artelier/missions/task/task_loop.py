@@ -21,7 +21,7 @@ from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.kernel.prompt.renderer import settle_numbers
 from artelier.log import Blob, BlobRef, decode_stored
 from artelier.loops import Outcome, Parts, cycle
-from artelier.loops.tool_media import media_before, media_of_results, media_pieces
+from artelier.loops.cycle import media_before, media_of_results, media_pieces
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
 from artelier.missions.queries import is_cancelled, max_iterations_now

@@ -225,7 +225,6 @@ class Hooked:
     async def _record_end(
         self, slot: Slot, event: ev.OperationFinished, outcomes: Mapping[str, OperationOutcome]
     ) -> OperationOutcome:
-        import msgspec
 
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
             core, blobs = self._run.core, list[Blob]()

@@ -2,7 +2,7 @@
 
 Media stand in messages as those of agents do: what words came with and what artifacts hold beside the
 question, what tools have shown behind it. Limits and errors are those of every model call.
-Read next: `kernel/steps/call_media.py`, `loops/tool_media.py`.
+Read next: `kernel/steps/call_media.py`, `loops/cycle.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.model_call import is_billed
 from artelier.kernel.steps.model_step import granted_model
 from artelier.kernel.steps.structured_output import fit_reply
-from artelier.loops.tool_media import media_pieces, media_sections
+from artelier.loops.cycle import media_pieces, media_sections
 from artelier.money import MICRO, format_usd
 from artelier.operations.graph.artifact_inclusion import wording
 from artelier.operations.kinds.contract import (

@@ -13,8 +13,8 @@ import msgspec
 from artelier.operations.lore.entry_rules import is_triggered
 from artelier.operations.lore.schemas import Role
 
-PROMPTS_MAX = 500
-"""Of one chat (a guess: the largest public presets have some 200)."""
+PROMPTS_MAX = 20_000
+"""Of one chat (a guess: a hundred times the largest public preset). Their bytes are bounded as settings."""
 DEPTH_MAX = 10_000
 
 PromptPlace: TypeAlias = Literal[

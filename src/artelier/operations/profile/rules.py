@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal
 
 from artelier.errors import ArtelierError
-from artelier.operations.kinds.contract import destination, paths_in
+from artelier.operations.kinds.contract import OperationKind, destination, paths_in
 from artelier.operations.profile.definition import (
     AFTER,
     BEFORE,
@@ -35,7 +35,6 @@ from artelier.operations.profile.draft_parser import (
 )
 
 if TYPE_CHECKING:
-    from artelier.operations.kinds.contract import OperationKind
     from artelier.operations.template_engine.template import Template
 
 RINGS_MAX = 20

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artelier.errors import External, ToolFailed
-from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex, Step, Trim
+from artelier.operations.transforms.steps import (
+    Case,
+    Extract,
+    JsonPatch,
+    Regex,
+    Step,
+    TransformFailure,
+    Trim,
+    run,
+)
 
 if TYPE_CHECKING:
     from artelier.child import ChildPool, HelperValue, Question
@@ -145,7 +154,6 @@ def _data(value: object) -> tuple[Any, int]:
 
 
 def _direct(steps: Sequence[Step], data: object) -> object:
-    from artelier.operations.transforms.steps import TransformFailure, run
 
     try:
         return run(steps, data)

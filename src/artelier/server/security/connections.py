@@ -19,9 +19,11 @@ CONNECTIONS_MAX = 4_096
 """Connections of one server: some 60 KB each, with a request and what stands behind it."""
 CONNECTIONS_SHARE = 2
 """At most one in so many of the process's file descriptors belongs to a connection."""
-FAMILIAR_MAX, FAMILIAR_FEW = 10_000, 16
-"""Addresses that are remembered because somebody was known there, and how many connections without a known
-user each keeps whatever strangers do: a browser opens six."""
+FAMILIAR_MAX = 10_000
+"""Addresses that are remembered because somebody was known there."""
+UNKNOWN_SHARE = 4
+"""Where there are too many connections, one in so many may be of strangers, and one of nobody known yet at an
+address where somebody was."""
 ACCEPTED_AT_ONCE = 256
 """Connections that are taken from the system in one pass of the event loop, 15 us each (measured)."""
 OPENED_AT_ONCE = 16
@@ -72,6 +74,7 @@ class _Lanes:
         self._lanes: dict[str, OrderedDict[Connection, None]] = {}
         self._of_size: list[OrderedDict[str, None]] = [OrderedDict()]
         """Who has so many; whoever has had them longest first."""
+        self.count = 0
 
     def __bool__(self) -> bool:
         return bool(self._lanes)
@@ -80,6 +83,7 @@ class _Lanes:
         lane = self._lanes.setdefault(name, OrderedDict())
         self._of_size[len(lane)].pop(name, None)
         lane[connection] = None
+        self.count += 1
         if len(lane) == len(self._of_size):
             self._of_size.append(OrderedDict())
         self._of_size[len(lane)][name] = None
@@ -88,17 +92,13 @@ class _Lanes:
         lane = self._lanes[name]
         del self._of_size[len(lane)][name]
         del lane[connection]
+        self.count -= 1
         if lane:
             self._of_size[len(lane)][name] = None
         else:
             del self._lanes[name]
         while len(self._of_size) > 1 and not self._of_size[-1]:
             self._of_size.pop()
-
-    @property
-    def most(self) -> int:
-        """How many whoever has most has."""
-        return len(self._of_size) - 1
 
     def oldest_of_most(self) -> Connection:
         """Return the oldest connection of whoever has most."""
@@ -108,8 +108,8 @@ class _Lanes:
 class Connections:
     """All connections of one server, by group, and those of strangers by address.
 
-    Where there are too many, the address of strangers that has most loses its oldest. One where somebody was
-    known lately comes last among them while it has few. Without strangers, the group that has most loses one.
+    Where there are too many, whoever has most loses the oldest: of strangers while these are more than their
+    share, then of nobody known yet at an address where somebody was, else of the groups.
     """
 
     def __init__(self, *, most: int) -> None:
@@ -147,9 +147,10 @@ class Connections:
         return lanes is not None
 
     def _crowded(self) -> _Lanes:
-        if self._familiar.most > max(FAMILIAR_FEW, self._strangers.most):
-            return self._familiar
-        return self._strangers or self._familiar or self._known
+        for lanes in (self._strangers, self._familiar):
+            if lanes.count > self._most // UNKNOWN_SHARE:
+                return lanes
+        return self._known or self._familiar or self._strangers
 
     def _note_known(self, place: str) -> None:
         self._known_at[place] = None

@@ -113,7 +113,7 @@ class ChatWish(RequestBody):
     """Of this chat, in place of its characters'."""
     variables: dict[str, str] | None = Field(default=None, max_length=1_000)
     """What `{{getvar}}` finds at the beginning of each turn."""
-    prompts: list[dict[str, Any]] | None = Field(default=None, max_length=500)
+    prompts: list[dict[str, Any]] | None = Field(default=None, max_length=20_000)
     """The parts of a prompt in their order, as settings show them; null for the usual order."""
     note: str | dict[str, Any] | None = None
     """The author's note: a text, or `{prompt, depth, role}`."""

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import asyncio
 
-from artelier.errors import ArtelierError, InvalidArguments, InvalidEvent, SequenceConflict, StoreClosed
+from artelier.errors import (
+    ArtelierError,
+    InvalidArguments,
+    InvalidEvent,
+    SequenceConflict,
+    StoreClosed,
+    UnknownEvent,
+)
 from artelier.log import GENESIS, Batch, Draft, RawDraft, Receipt, Store, StreamAppend, Tx
-from artelier.testing.conformance.stage import StoreHarness, batch, noted_draft, refuses, settle_all, stream
-from artelier.testing.conformance.view import Grown, Noted, total, total_in
+from artelier.testing.conformance.stage import (
+    Grown,
+    Noted,
+    StoreHarness,
+    batch,
+    noted_draft,
+    refuses,
+    settle_all,
+    stream,
+    total,
+    total_in,
+)
 
 
 class BatchPromises(StoreHarness):
@@ -284,7 +301,6 @@ class BatchPromises(StoreHarness):
         self.tell(where, story)
 
     def test_an_unknown_event_is_kept_and_says_so_when_it_is_read(self, where: str) -> None:
-        from artelier.errors import UnknownEvent
 
         async def story(store: Store) -> None:
             drafts = (

@@ -11,18 +11,22 @@ from artelier.world.actions.action import (
     Edit,
     Invoke,
     Message,
+    NoObject,
     Noop,
     Offer,
     Read,
+    Rejected,
     Search,
     SubscribeArtifact,
     Transfer,
     UnsubscribeArtifact,
     Write,
+    action_from,
     actions_page,
     actions_prompt,
+    one_object,
+    parse_action,
 )
-from artelier.world.actions.reply import NoObject, Rejected, action_from, one_object, parse_action
 
 __all__ = [
     "ACTIONS",

@@ -24,7 +24,7 @@ from artelier.artifacts.json_items import ITEMS_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import Path as Place
 from artelier.world.config import WorldConfig, line_of, mistake, read_config, shown_path
-from artelier.world.deciders import Policy
+from artelier.world.deciders import POLICIES, Policy
 
 # --------------------------------------------------------------------------- folder
 # A folder of agents or of a world: reads files inside it, bounded, and nothing that a link leads out to.
@@ -411,6 +411,5 @@ def shipped(name: str) -> dict[str, Any]:
 
 def shipped_policies() -> Mapping[str, Policy]:
     """The rule agents of the shipped worlds, by the name that their agents give."""
-    from artelier.world.deciders import POLICIES
 
     return POLICIES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -12,10 +12,6 @@ from artelier.world.actions import NoObject, one_object
 from artelier.world.mind_artifacts.prompt import BUILT_IN
 from artelier.world.mind_artifacts.template import as_text, clip
 from artelier.world.mind_artifacts.workflow import MindState, Workflow, WorkflowBranch, WorkflowStep
-
-if TYPE_CHECKING:
-    from artelier.world.mind_artifacts.workflow import MindState, Workflow
-
 
 # --------------------------------------------------------------------------- prompt variables
 # The facts for an agent's prompts, conditions and reflexes: one mapping of JSON data, by value.

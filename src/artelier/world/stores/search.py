@@ -23,13 +23,15 @@ from artelier.world.stores.entries import (
     StoreEntry,
     config_of,
     contents,
+    embed,
+    embedder_of,
+    from_bytes,
     key_of,
     pending_of,
     store_of,
     tags_of,
     text_of,
 )
-from artelier.world.stores.kind import embed, embedder_of, from_bytes
 
 if TYPE_CHECKING:
     from artelier.memory.index.memory_index import MemoryIndex

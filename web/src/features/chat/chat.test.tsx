@@ -338,12 +338,12 @@ test("the order of a preset is shown under Set-up and taken back, and the chat h
     if (init.method === "PATCH") changed.push(JSON.parse(String(init.body)));
     return before(url, init);
   });
-  const part = { id: "", text: "", role: "system", depth: null, triggers: [], is_fixed: false } as const;
+  const part = { id: "", text: "", role: "system" as const, depth: null, triggers: [], is_fixed: false };
   const prompts = [
-    { ...part, place: "history" },
-    { ...part, place: "text", text: "Be brief." },
-  ] as const;
-  chat = { ...CHAT, settings: { ...CHAT.settings, prompts: [...prompts] } };
+    { ...part, place: "history" as const },
+    { ...part, place: "text" as const, text: "Be brief." },
+  ];
+  chat = { ...CHAT, settings: { ...CHAT.settings, prompts } };
   await show();
   await userEvent.click(screen.getByRole("tab", { name: "Set-up" }));
   const files = screen.getByRole("region", { name: "Files" });

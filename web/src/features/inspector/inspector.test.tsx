@@ -8,7 +8,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, select, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn } from "../../../tests/events";
-import { come } from "../../../tests/fold";
+import { come, serveThePast } from "../../../tests/fold";
 import Inspector from "./panel";
 import { useInspector } from "./state";
 
@@ -437,6 +437,7 @@ test("a goal shows its tasks, and a failed reading says what to do", async () =>
 });
 
 test("the past is looked at, not steered", async () => {
+  serveThePast();
   act(() => setUi({ travel: 8 }));
   open("agent", A);
 

@@ -9,7 +9,7 @@ import { eventLog } from "@/state/log";
 import { resetUi, setUi, useUi } from "@/state/ui";
 import { expectAccessible } from "../../../tests/axe";
 import { churn, type History } from "../../../tests/events";
-import { come } from "../../../tests/fold";
+import { come, serveThePast } from "../../../tests/fold";
 import Runs from "./screen";
 
 const ME = {
@@ -182,8 +182,10 @@ describe("one run", () => {
     await expectAccessible();
 
     const asking = eventLog.events().find((event) => event.kind === "model.requested");
+    serveThePast();
     act(() => setUi({ travel: asking?.position ?? 0 }));
-    expect(screen.getByRole("table", { name: "Steps" }).textContent).toContain("c1/decisionmodelrunning");
+    const then = await screen.findByRole("table", { name: "Steps" });
+    expect(then.textContent).toContain("c1/decisionmodelrunning");
     expect(screen.getByRole("table", { name: "Steps" }).textContent).not.toContain("900 / 100");
   });
 
@@ -392,11 +394,12 @@ describe("one run", () => {
     expect(screen.queryByRole("dialog")).toBeNull();
   });
 
-  test("of the past it says when it had not begun", () => {
+  test("of the past it says when it had not begun", async () => {
+    serveThePast();
     come(churn().events);
     setUi({ travel: 3 });
     open("churn/figures");
-    expect(screen.getByText("This run had not begun")).toBeDefined();
+    expect(await screen.findByText("This run had not begun")).toBeDefined();
   });
 
   test("is compared with its fork from where they part", async () => {
