@@ -5,6 +5,13 @@ from __future__ import annotations
 import sqlite3
 
 _LATER = {
+    8: (
+        "DROP INDEX blobs_by_key",
+        "DROP INDEX keys_of_tenants",
+        "DROP INDEX keys_of_subjects",
+        "DROP TRIGGER keys_grow",
+        "ALTER TABLE moved_contents DROP COLUMN keys",
+    ),
     7: (
         *(f"DROP TRIGGER {name}" for name in ("contents_grow", "contents_go", "values_grow", "values_go")),
         "DROP TABLE moved_contents",

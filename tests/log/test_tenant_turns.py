@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from time import sleep
 
+import pytest
+
+from artelier.errors import Conflict
 from artelier.log import (
     Batch,
     Draft,
+    Erasing,
     EventData,
+    LeaseEnd,
     Receipt,
     SqliteStore,
     Stream,
     StreamAppend,
     TenantTurns,
+    Wiped,
+    erasure,
     event,
+    writer_queue,
 )
+from artelier.log.database import Database
 from artelier.log.rate_windows import AT_ONCE
 from artelier.log.writer_queue import SHARED_ROWS_MAX, WriterJob, WriterQueue
 
@@ -169,3 +181,129 @@ def test_after_a_large_batch_small_ones_go_first_for_as_long_as_it_took() -> Non
 
     size = SHARED_ROWS_MAX + 1
     assert asyncio.run(scenario()) == [["b1"], [f"a{size}"], ["b1"], [f"a{size}"]]
+
+
+def told_while_the_writer_waits(
+    path: Path, ask: Callable[[SqliteStore], Sequence[Awaitable[object]]], *, gate: threading.Event
+) -> list[int]:
+    """Return the numbers of questions in the order of their answers; the writer stands until then."""
+
+    async def scenario() -> list[int]:
+        store, told = SqliteStore(path, ()), list[int]()
+
+        async def one(number: int, answer: Awaitable[object]) -> None:
+            await answer
+            told.append(number)
+
+        def wait(tx: object) -> None:
+            assert gate.wait(30)
+
+        try:
+            standing = asyncio.ensure_future(store.append(Batch(guard=wait)))
+            await asyncio.sleep(0)
+            tasks = [asyncio.create_task(one(*each)) for each in enumerate(ask(store))]
+            await asyncio.sleep(0)
+            gate.set()
+            await asyncio.gather(standing, *tasks)
+        finally:
+            store.close()
+        return told
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_refused", (False, True))
+def test_a_group_ends_when_its_time_is_over_and_the_rest_keeps_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    monkeypatch.setattr(writer_queue, "GROUP_S", 0.0)
+    commits = list[int]()
+
+    async def scenario() -> list[Receipt]:
+        store, gate = SqliteStore(tmp_path / "s.db", ()), threading.Event()
+
+        def wait(tx: object) -> None:
+            assert gate.wait(30)
+            if is_refused:
+                raise Conflict("refused")
+
+        try:
+            standing = asyncio.ensure_future(store.append(Batch(guard=wait)))
+            asked = [
+                *(noted("a", number) for number in range(3)),
+                *(noted("b", number) for number in range(3)),
+            ]
+            group = store.submit_all(asked)
+            await asyncio.sleep(0)
+            gate.set()
+            with suppress(Conflict):
+                await standing
+            receipts = await asyncio.gather(*group)
+            commits.append(store.commits)
+            return receipts
+        finally:
+            store.close()
+
+    receipts = asyncio.run(scenario())
+
+    assert commits == [7]
+    assert [one.position for one in receipts] == [1, 3, 5, 2, 4, 6]
+
+
+def test_what_a_tenant_asks_the_writer_does_not_stand_before_a_sign_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_queue, "GROUP_S", 0.0)
+
+    def ask(store: SqliteStore) -> list[Awaitable[object]]:
+        return [*(store.gone_key("a") for _ in range(9)), store.renew("me", until=LeaseEnd(1, 1))]
+
+    assert told_while_the_writer_waits(tmp_path / "s.db", ask, gate=threading.Event()).index(9) <= 1
+
+
+def test_an_erasure_is_measured_while_the_writer_is_at_work(tmp_path: Path) -> None:
+    """It only reads; one that waited for the writer would hold it up for as long as it counts."""
+
+    async def scenario() -> bool:
+        store, gate = SqliteStore(tmp_path / "s.db", ()), threading.Event()
+
+        def wait(tx: object) -> None:
+            gate.wait(10)
+
+        try:
+            standing = asyncio.ensure_future(store.append(Batch(guard=wait)))
+            await asyncio.sleep(0)
+            await asyncio.gather(*(store.measure(Erasing(tenant="a", whole=True)) for _ in range(20)))
+            is_standing = not standing.done()
+            gate.set()
+            await standing
+            return is_standing
+        finally:
+            store.close()
+
+    assert asyncio.run(scenario())
+
+
+def test_erasures_of_a_tenant_are_measured_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once, most = list[str](), list[int]()
+
+    def measure(db: Database, wanted: Erasing) -> Wiped:
+        at_once.append(wanted.tenant)
+        most.append(at_once.count(wanted.tenant))
+        sleep(0.001)
+        at_once.remove(wanted.tenant)
+        return Wiped()
+
+    monkeypatch.setattr(erasure, "measure", measure)
+
+    async def scenario() -> None:
+        store = SqliteStore(tmp_path / "s.db", ())
+        try:
+            await asyncio.gather(*(store.measure(Erasing(tenant=tenant)) for tenant in "ab" * 20))
+        finally:
+            store.close()
+
+    asyncio.run(scenario())
+    assert len(most) == 40 and max(most) == 1

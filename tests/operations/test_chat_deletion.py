@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from artelier import Kernel, ModelRequest, OperationProfile, Session
 from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.log.contract import Row
 from tests.operations.chats import Chat, kernel_of, opened, play, words
 from tests.operations.profiles import template
 
@@ -367,3 +369,26 @@ def test_words_are_not_deleted_under_somebody_who_is_still_writing_of_them(tmp_p
             assert CANARY not in bytes_of(tmp_path)
 
     play(scenario())
+
+
+@pytest.mark.parametrize("turn", (1, 700))
+def test_the_event_loop_reads_little_for_the_deletion_of_one_of_many_turns(tmp_path: Path, turn: int) -> None:
+    """Of a chat of 40,000 turns it read all nodes and events, and held up everybody for a second."""
+
+    async def scenario() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.import_turns([{"user": f"w{n}", "variants": [f"r{n}"]} for n in range(700)])
+            query, read = kernel.store.query, list[int]()
+
+            async def counted(sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+                rows = await query(sql, parameters)
+                read.append(len(repr(rows)))
+                return rows
+
+            monkey.setattr(kernel.store, "query", counted)
+            await session.delete_turn(turn)
+            assert sum(read) < 20_000
+
+    with pytest.MonkeyPatch.context() as monkey:
+        play(scenario())

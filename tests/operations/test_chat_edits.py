@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +295,33 @@ def test_edits_go_out_and_come_in_with_the_chat(tmp_path: Path) -> None:
             await again.generate("d")
             shown = ["Hello", "a", "changed", "re: c", "d"]
             assert [text for _, text in await _prompt(again)] == shown
+
+    play(run())
+
+
+@pytest.mark.parametrize("role", ("user", "assistant"))
+def test_an_edit_of_the_first_turn_leaves_the_rows_of_those_after_it_as_they_are(
+    tmp_path: Path, role: str
+) -> None:
+    """Hiding the first of 40,000 turns wrote all of them anew, while nobody else could write."""
+
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(kernel, "c", model="m")
+            await session.generate("a")
+            await session.import_turns([{"user": f"w{n}", "variants": [f"r{n}"]} for n in range(300)])
+            with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as db:
+                db.execute("CREATE TABLE written(node)")
+                db.execute(
+                    "CREATE TRIGGER count_written AFTER UPDATE ON chat_nodes"
+                    " BEGIN INSERT INTO written VALUES (new.node); END"
+                )
+                await session.hide(turn=1, role=role)
+                await session.revise("changed", turn=1, role=role)
+                count = db.execute("SELECT count(*) FROM written").fetchone()[0]
+                db.execute("DROP TRIGGER count_written")
+                db.execute("DROP TABLE written")
+            assert count < 10
 
     play(run())
 

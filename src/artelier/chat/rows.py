@@ -8,8 +8,10 @@ messages themselves.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -166,6 +168,9 @@ SCHEMA = (
     "CREATE INDEX chat_nodes_of_turn ON chat_nodes(chat, turn, variant)",
     "CREATE INDEX chat_nodes_by_run ON chat_nodes(chat, run) WHERE run <> ''",
 )
+
+INDEXES = ("CREATE INDEX IF NOT EXISTS chat_nodes_recorded ON chat_nodes(chat, base) WHERE base > ''",)
+"""The index of the nodes that a run has recorded, which edits look for."""
 
 
 def node_of(row: tuple[Any, ...]) -> Node:
@@ -476,13 +481,19 @@ def _load_present(event: Applied, tx: Tx, number: int) -> Node:
 
 
 def _check_idle(event: Applied, tx: Tx, first: str, node: Node) -> None:
-    """Errors: `Conflict` while a run is at work that goes on from what is edited."""
+    """Errors: `Conflict` while a run is at work that goes on from what is edited.
+
+    Cost: only while a branch of the chat is busy, O(nodes below).
+    """
+    waiting_for = tx.execute("SELECT run FROM chat_branches WHERE chat = ? AND run <> ''", (node.chat,))
+    if all(is_over(tx, event.stream.tenant, run) for (run,) in waiting_for.fetchall()):
+        return
     rows = tx.execute(
         f"{_BELOW.format(first=first)}SELECT b.name, b.run FROM chat_branches b"
         " JOIN below ON b.head = below.node WHERE b.chat = ? AND b.run <> ''",
         (node.chat, getattr(node, first), node.chat, node.chat),
     )
-    for name, run in rows:
+    for name, run in rows.fetchall():
         if not is_over(tx, event.stream.tenant, run):
             raise ChatConflict(
                 f"branch {name!r} of chat {event.stream.id!r} is busy: run {run} has not ended",
@@ -492,13 +503,23 @@ def _check_idle(event: Applied, tx: Tx, first: str, node: Node) -> None:
             )
 
 
+_RECORDED_FROM = "chat = ? AND node >= ? AND base > ''"
+"""The nodes from one on that a run has recorded: what is below was made later, and has a greater number."""
+
+
 def _forget_recorded(tx: Tx, node: Node, role: str) -> None:
-    """Have prompts made anew from a changed message on, of the messages as they are now."""
-    first = "turn" if role == "user" else "node"
+    """Have prompts made anew from a changed message on, of the messages as they are now.
+
+    Cost: only if a run has recorded some of them, O(nodes below).
+    """
+    column = "turn" if role == "user" else "node"
+    first = getattr(node, column)
+    if tx.one(f"SELECT 1 FROM chat_nodes WHERE {_RECORDED_FROM} LIMIT 1", (node.chat, first)) is None:
+        return
     tx.execute(
-        f"{_BELOW.format(first=first)}UPDATE chat_nodes SET base = '', shown = 0, apart = 0"
-        " WHERE chat = ? AND node IN (SELECT node FROM below)",
-        (node.chat, getattr(node, first), node.chat, node.chat),
+        f"{_BELOW.format(first=column)}UPDATE chat_nodes SET base = '', shown = 0, apart = 0"
+        f" WHERE {_RECORDED_FROM} AND node IN (SELECT node FROM below)",
+        (node.chat, first, node.chat, node.chat, first),
     )
 
 
@@ -588,17 +609,16 @@ def delete_branch(event: Applied, tx: Tx) -> None:
     check_free(event, tx, branch)
     tx.execute("DELETE FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch))
     tx.execute("DELETE FROM chat_sessions WHERE chat = ? AND branch = ?", (event.stream_id, data.branch))
-    top = _first_alone(event, tx, branch.head)
-    if top is not None:
+    if turn := _first_alone(event, tx, branch.head):
         tx.execute(
             f"{_BELOW.format(first='turn')}UPDATE chat_nodes SET {_EMPTY}"
             " WHERE chat = ? AND node IN (SELECT node FROM below)",
-            (event.stream_id, top.turn, event.stream_id, event.stream_id),
+            (event.stream_id, turn, event.stream_id, event.stream_id),
         )
 
 
-def _first_alone(event: Applied, tx: Tx, head: int) -> Node | None:
-    """The first turn of a path that no branch shows any more. Cost: O(turns of the branches)."""
+def _first_alone(event: Applied, tx: Tx, head: int) -> int:
+    """The first turn of a path that no branch shows any more; 0 for none. Cost: O(turns of the branches)."""
     kept = {
         row[0]
         for row in tx.execute(
@@ -609,13 +629,14 @@ def _first_alone(event: Applied, tx: Tx, head: int) -> Node | None:
             (event.stream_id, event.stream_id),
         )
     }
-    found: Node | None = None
-    while head:
-        node = load(tx, event, head)
-        if node.turn in kept:
-            break
-        found, head = node, node.parent
-    return found
+    path = tx.execute(
+        "WITH RECURSIVE up(parent, turn, depth) AS (SELECT parent, turn, 1 FROM chat_nodes"
+        " WHERE chat = ? AND node = ? UNION ALL SELECT n.parent, n.turn, up.depth + 1 FROM up"
+        " JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent) SELECT turn FROM up ORDER BY depth",
+        (event.stream_id, head, event.stream_id),
+    )
+    alone = takewhile(lambda turn: turn not in kept, (turn for (turn,) in path))
+    return next(iter(deque(alone, maxlen=1)), 0)
 
 
 def delete_chat(event: Applied, tx: Tx) -> None:

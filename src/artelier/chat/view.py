@@ -83,6 +83,7 @@ operations_view = View(
             operation TEXT NOT NULL, profile TEXT NOT NULL, run TEXT NOT NULL, at_us INTEGER NOT NULL,
             PRIMARY KEY(chat, id)) STRICT, WITHOUT ROWID""",
     ),
+    indexes=rows.INDEXES,
 )
 
 RECEIPTS = (

@@ -416,7 +416,7 @@ class Store(Protocol):
         ...
 
     async def measure(self, wanted: Erasing) -> Wiped:
-        """Return how much `erase` would take away."""
+        """Return how much `erase` would take away of what is committed now. No writer waits for it."""
         ...
 
     async def erase(self, wanted: Erasing, *, record: Batch) -> Wiped:
@@ -433,7 +433,7 @@ class Store(Protocol):
         `compact`: write the file anew and give its free space back. `brief`: return False where the file
         must be written anew and is so large that other writers would wait for long.
         Errors: `StoreLocked` while another process reads an older state; then call it again.
-        Cost: the rows of all keys are written anew; rarely, the file.
+        Cost: the log of changes; rarely, the rows of all keys or the whole file are written anew.
         """
         ...
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
@@ -108,6 +109,9 @@ class DatabaseStore(ABC):
         self._looked_at = -1
         self._keys_made = -1
         self._keys_gone = 0
+        """How often it was seen that keys are gone."""
+        self._measuring: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held, by tenant, while it is counted what an erasure would take away."""
         self.on_keys: list[Callable[[], None]] = []
         """Called when something may have been erased, here or by another process; from any thread."""
         self._closed = False
@@ -178,7 +182,7 @@ class DatabaseStore(ABC):
             return
         self._keys_made = made
         if before < 0 or self._ask(contents.are_keys_gone, after=before, upto=made):
-            self._keys_gone = self._ask(contents.count_gone, made=made)
+            self._keys_gone += 1
             self._keys_changed()
 
     def _keys_changed(self) -> None:
@@ -313,7 +317,7 @@ class DatabaseStore(ABC):
             return contents.add_key(db, tenant, names[0] if names else None, stored), stored
 
         row = self._ask(contents.find_key, tenant, names)
-        row = await self._writer.call(find_or_make) if row is None else row
+        row = await self._writer.call(find_or_make, tenant=tenant) if row is None else row
         key = self._keys[tenant, subject] = self.keyring.key(tenant, *row)
         return key
 
@@ -355,7 +359,7 @@ class DatabaseStore(ABC):
             erasure.check_vault_key_stands(db, self.keyring)
             return contents.add_part_keys(db, tenant, below, stored)
 
-        made = await self._writer.call(make)
+        made = await self._writer.call(make, tenant=tenant)
         if len(made) < count:
             raise Erased("what this would be stored under was erased", got=f"key {below}")
         return [self.keyring.key(tenant, id_, one) for id_, one in zip(made, stored, strict=True)][::-1]
@@ -375,7 +379,7 @@ class DatabaseStore(ABC):
         return None if secret is None else self.keyring.key(tenant, key_id, secret)
 
     async def gone_key(self, tenant: str) -> int:
-        return await self._writer.call(lambda db: contents.move_counter(db, tenant))
+        return await self._writer.call(contents.move_counter, tenant=tenant)
 
     async def add_key(self, tenant: str, secret: bytes, *, is_part: bool = False) -> DataKey:
         stored = self.keyring.seal_key(secret)
@@ -384,7 +388,7 @@ class DatabaseStore(ABC):
             erasure.check_vault_key_stands(db, self.keyring)
             return contents.add_imported_key(db, tenant, stored, is_part=is_part)
 
-        key_id = await self._writer.call(add)
+        key_id = await self._writer.call(add, tenant=tenant)
         return self.keyring.key(tenant, key_id, stored)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -410,12 +414,23 @@ class DatabaseStore(ABC):
         return self._writer.call(lambda db: change_turns(db, changes))
 
     async def measure(self, wanted: Erasing) -> Wiped:
-        return await self._writer.call(lambda db: erasure.measure(db, wanted))
+        def read() -> Wiped:
+            with self._snapshot() as db:
+                return erasure.measure(db, wanted)
+
+        # One at a time for a tenant: whoever asks for many must not have all threads.
+        async with self._measuring.setdefault(wanted.tenant, asyncio.Lock()):
+            return await asyncio.to_thread(read)
 
     async def erase(self, wanted: Erasing, *, record: Batch) -> Wiped:
         if self.names is not None:
             record = self.names.admit(record)
-        done = await self._writer.submit_with(record, lambda db: erasure.wipe(db, wanted))
+        done = await self._writer.submit_with(
+            record,
+            lambda db: erasure.wipe(db, wanted),
+            tenant=wanted.tenant,
+            rows=0 if wanted.expected is None else wanted.expected.keys + wanted.expected.blobs,
+        )
         self._keys_changed()
         return done
 

@@ -31,11 +31,9 @@ from artelier.log.rate_windows import WINDOW_US
 from artelier.log.rows import contents, coordination, events
 from artelier.log.rows.contents import (
     Named,
-    drop_keys,
     find_newest_wrapped,
     find_secret,
     find_tenant_of_wrapped,
-    keys_of_tenant,
     move_counter,
     named_subjects,
     newest_key,
@@ -47,27 +45,18 @@ from artelier.log.rows.contents import (
 
 
 def measure(db: Database, wanted: Erasing) -> Wiped:
-    """Return what `wipe` would take away."""
-    return _reach(db, wanted)[0]
-
-
-def _reach(db: Database, wanted: Erasing) -> tuple[Wiped, list[int], list[int]]:
-    """Return what an erasure takes away, with the keys and the rows of contents that go."""
-    keys = _keys(db, wanted)
-    found = contents.reached_contents(db, wanted, keys)
-    values = contents.count_values(db, wanted)
-    size_bytes = sum(size for _, size in found)
-    done = Wiped(keys=len(keys), blobs=len(found), size_bytes=size_bytes, values=values)
-    return done, keys, [row for row, _ in found]
+    """Return what `wipe` would take away. Cost: the rows that it reaches; of a whole tenant, scans."""
+    keys, blobs, size_bytes, values = contents.measure(db, wanted)
+    return Wiped(keys=keys, blobs=blobs, size_bytes=int(size_bytes), values=values)
 
 
 def wipe(db: Database, wanted: Erasing) -> Wiped:
     """Take it away, in the transaction that is open.
 
     Errors: `Conflict` if it is something else than `wanted.expected`; then nothing is taken away.
-    Cost: one scan of `blobs`, and what is overwritten.
+    Cost: that of `measure`, and what is overwritten.
     """
-    done, keys, rows = _reach(db, wanted)
+    done = measure(db, wanted)
     if wanted.expected is not None and done != wanted.expected:
         raise Conflict(
             "what is to be erased has changed since it was measured",
@@ -75,21 +64,12 @@ def wipe(db: Database, wanted: Erasing) -> Wiped:
             expected=wanted.expected,
             got=done,
         )
-    contents.empty_contents(db, rows)
-    drop_keys(db, keys)
+    contents.empty_contents(db, wanted)
+    contents.drop_keys(db, wanted)
     contents.drop_values(db, wanted)
-    # A key is made and dropped: that is how other processes learn that what they remember may be gone.
-    move_counter(db, wanted.tenant)
+    # That is how other processes learn that what they remember may be gone.
+    move_counter(db)
     return done
-
-
-def _keys(db: Database, wanted: Erasing) -> list[int]:
-    bound, some = wanted.upto_key, set(wanted.keys)
-    return [
-        key
-        for key in keys_of_tenant(db, wanted.tenant)
-        if (wanted.whole or key in some) and (bound is None or key <= bound)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

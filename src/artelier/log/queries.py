@@ -6,12 +6,13 @@ Other packages join the log's rows to their own through the published views `eve
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
 from artelier.log.blobs import ERASED
-from artelier.log.contract import LeaseEnd, Store, Tx, decode_stored
+from artelier.log.contract import LeaseEnd, Row, Store, Tx, decode_stored
 from artelier.log.event import EventData, Stream, decode_data
 from artelier.log.rate_windows import PRESENT_US
 
@@ -108,6 +109,17 @@ async def stream_events(
         order = f"{order} LIMIT {limit:d}"
     return await fetch_all(
         store, EventRow, f"SELECT {_EVENT} FROM events WHERE {where} ORDER BY {order}", parameters
+    )
+
+
+async def survey_events(store: Store, stream_id: int, *kinds: str) -> list[Row]:
+    """Return what all events of a stream are made from (`EventRow`), of some kinds; read beside the loop."""
+    if not kinds:
+        sql = f"SELECT {_EVENT} FROM events WHERE stream = ? ORDER BY seq"
+        return await store.survey(sql, (stream_id,))
+    return await store.survey(
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND kind IN ({sql_marks(kinds)}) ORDER BY seq",
+        (stream_id, *kinds),
     )
 
 
@@ -266,7 +278,8 @@ async def subject_keys(store: Store, tenant: str, subject: str) -> tuple[int, ..
     return tuple(
         await fetch_column(
             store,
-            "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
+            "SELECT key_id FROM keys WHERE tenant = ? AND subject IS NOT NULL"
+            " AND (subject = ? OR subject = ?)",
             (tenant, names[0], names[-1]),
         )
     )
@@ -279,6 +292,7 @@ async def part_keys_of(store: Store, tenant: str, names: Sequence[bytes]) -> dic
     """
     found: dict[bytes, int] = {}
     for start in range(0, len(names), 500):
+        await asyncio.sleep(0)  # of tens of thousands others have turns in between
         some = names[start : start + 500]
         rows = await store.query(
             "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
@@ -296,10 +310,12 @@ PARTS_SINCE = 6
 async def are_parts(store: Store, tenant: str, names: Sequence[bytes]) -> bool:
     """Return True if all of these contents that are still there can be erased as a part."""
     for start in range(0, len(names), 500):
+        await asyncio.sleep(0)  # of tens of thousands others have turns in between
         some = names[start : start + 500]
         rows = await store.query(
             "SELECT 1 FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            f" WHERE b.name IN ({sql_marks(some)}) AND b.tenant = ? AND k.parent IS NULL LIMIT 1",
+            f" WHERE b.name IN ({sql_marks(some)}) AND b.tenant = ? AND k.parent IS NULL"
+            " AND length(k.secret) > 0 LIMIT 1",
             (*some, tenant),
         )
         if rows:
@@ -311,11 +327,8 @@ async def part_keys_in(store: Store, tenant: str) -> frozenset[int]:
     """Return the rows in `keys` of a tenant under which content can be erased as a part."""
     if store.schema_version < PARTS_SINCE:
         return frozenset()  # a file of an older version that cannot be written
-    return frozenset(
-        await fetch_column(
-            store, "SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,)
-        )
-    )
+    rows = await store.survey("SELECT key_id FROM keys WHERE tenant = ? AND parent IS NOT NULL", (tenant,))
+    return frozenset(key_id for (key_id,) in rows)
 
 
 async def content_key(store: Store, tenant: str, name: bytes) -> int | None:
@@ -324,9 +337,10 @@ async def content_key(store: Store, tenant: str, name: bytes) -> int | None:
 
 
 async def contents_under(store: Store, tenant: str, key_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return key and name of all that is stored under some keys. Cost: one scan of the contents for 500."""
+    """Return key and name of all that is stored under some keys. Cost: a query for each 500."""
     found: list[tuple[int, bytes]] = []
     for start in range(0, len(key_ids), 500):
+        await asyncio.sleep(0)  # of tens of thousands others have turns in between
         some = key_ids[start : start + 500]
         rows = await store.query(
             f"SELECT key_id, name FROM blobs WHERE key_id IN ({sql_marks(some)}) AND tenant = ?",
@@ -502,8 +516,11 @@ async def stored_keys(store: Store, key_ids: Sequence[int]) -> set[int]:
     """Return those of these keys that were not destroyed. Cost: a query for each 500."""
     found: set[int] = set()
     for start in range(0, len(key_ids), 500):
+        await asyncio.sleep(0)  # of tens of thousands others have turns in between
         some = key_ids[start : start + 500]
-        rows = await store.query(f"SELECT key_id FROM keys WHERE key_id IN ({sql_marks(some)})", some)
+        rows = await store.query(
+            f"SELECT key_id FROM keys WHERE key_id IN ({sql_marks(some)}) AND length(secret) > 0", some
+        )
         found.update(id_ for (id_,) in rows)
     return found
 

@@ -32,6 +32,7 @@ from artelier.errors import (
     SequenceConflict,
     StoreUnavailable,
 )
+from artelier.log import writer_queue
 from artelier.log.blobs import NO_CONTENT, Blob, Keyring
 from artelier.log.contract import Applied, Batch, FaultHook, Fence, LeaseRequest, Receipt, StreamAppend
 from artelier.log.database import Database
@@ -147,13 +148,21 @@ class Writer:
     def submit_all(self, batches: Sequence[Batch]) -> list[asyncio.Future[Receipt]]:
         return self._enqueue_all([WriterJob(batch, None) for batch in batches])
 
-    def call(self, function: Callable[[Database], T]) -> asyncio.Future[T]:
-        """Run a function in a write transaction, in the order of such calls."""
-        return cast("asyncio.Future[T]", self._enqueue(WriterJob(None, function)))
+    def call(self, function: Callable[[Database], T], *, tenant: str = "") -> asyncio.Future[T]:
+        """Run a function in a write transaction, in the order of such calls and of batches for a tenant.
 
-    def submit_with(self, batch: Batch, function: Callable[[Database], T]) -> asyncio.Future[T]:
-        """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
-        return cast("asyncio.Future[T]", self._enqueue(WriterJob(batch, function)))
+        Without a tenant it is for the process itself.
+        """
+        return cast("asyncio.Future[T]", self._enqueue(WriterJob(None, function, tenant=tenant)))
+
+    def submit_with(
+        self, batch: Batch, function: Callable[[Database], T], *, tenant: str, rows: int
+    ) -> asyncio.Future[T]:
+        """Append a batch and run a function that may drop keys, as one: both are done, or neither is.
+
+        `rows` is about how many it changes.
+        """
+        return cast("asyncio.Future[T]", self._enqueue(WriterJob(batch, function, tenant=tenant, rows=rows)))
 
     def _enqueue(self, job: WriterJob) -> asyncio.Future[Any]:
         return self._enqueue_all([job])[0]
@@ -253,8 +262,7 @@ class Writer:
         stood = self._position, self._root, self._listed
         hashes: list[tuple[bytes, bytes]] = []
         try:
-            for job in group:
-                self._run(job, hashes)
+            self._run_in_time(group, lambda job: self._run(job, hashes))
         except Exception as error:
             if self._is_failure(error):
                 raise
@@ -276,9 +284,17 @@ class Writer:
         Returns whether there were events.
         """
         hashes: list[tuple[bytes, bytes]] = []
-        for job in group:
-            self._run_one(job, hashes)
+        self._run_in_time(group, lambda job: self._run_one(job, hashes))
         return self._end_transaction(hashes)
+
+    def _run_in_time(self, group: list[WriterJob], run: Callable[[WriterJob], None]) -> None:
+        """Run the jobs of a group, the first in any case. What its time leaves no room for goes back."""
+        until_s = time.monotonic() + writer_queue.GROUP_S
+        for done, job in enumerate(group, start=1):
+            run(job)
+            if done < len(group) and time.monotonic() >= until_s:
+                self._queue.put_back(group, done=done)
+                return
 
     def _end_transaction(self, hashes: list[tuple[bytes, bytes]]) -> bool:
         """Commit with what the events of a transaction add to the log. Returns whether there are any."""

@@ -30,6 +30,10 @@ as long as that took others go first: what they do next builds on what they wait
 SHARED_S = 1.0
 """For so long after a commit for one tenant and another, a tenant does not have the writer for itself."""
 
+GROUP_S = 0.05
+"""The time of a group: then it is committed, and the rest of it goes back. What a plain function costs, or a
+view that has much to change for one event, is known only afterwards."""
+
 LINGER_FROM = 12
 """A group at least this large says that many runs are at work; then waiting a little saves fsyncs."""
 
@@ -45,16 +49,19 @@ class WriterJob:
 
     __slots__ = ("batch", "call", "error", "future", "loop", "result", "rows", "tenant")
 
-    def __init__(self, batch: Batch | None, call: Callable[[Database], Any] | None) -> None:
+    def __init__(
+        self, batch: Batch | None, call: Callable[[Database], Any] | None, *, tenant: str = "", rows: int = 1
+    ) -> None:
+        """`tenant` and `rows` are those of a plain function; a batch has its own."""
         self.batch = batch
         self.call = call
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.tenant = _tenant_of(batch)
-        """The tenant of the batch, the same for all batches of a run; empty for a plain function."""
-        self.rows = _rows_of(batch)
+        self.tenant = tenant or _tenant_of(batch)
+        """The tenant that it is for, the same for all batches of a run; empty for the process itself."""
+        self.rows = max(rows, _rows_of(batch))
         """About how many rows it writes."""
 
     @property
@@ -134,6 +141,23 @@ class WriterQueue:
             self._count += len(jobs)
             if was_empty or self._count >= GROUP_MAX or self._is_resting:
                 self._wake.notify()
+
+    def put_back(self, group: list[WriterJob], *, done: int) -> None:
+        """Take back what a group has left after so many jobs, before all else of the same tenants.
+
+        Tenants of whom it did nothing come first, the others last.
+        """
+        with self._wake:
+            served = {job.tenant for job in group[:done]}
+            first, last = dict[str, deque[WriterJob]](), dict[str, deque[WriterJob]]()
+            for job in group[done:]:
+                (last if job.tenant in served else first).setdefault(job.tenant, deque()).append(job)
+            for tenant, jobs in (first | last).items():
+                jobs.extend(self._lanes.pop(tenant, ()))
+            self._lanes = first | self._lanes | last
+            self._count += len(group) - done
+            self._is_cut = True
+        del group[done:]
 
     def look(self) -> None:
         """Have an idle taker wake now, not at the next poll."""

@@ -21,8 +21,10 @@ from artelier.kernel.queries.runs import ids_between, runs_by_id
 from artelier.kernel.run.services import Services
 from artelier.log import blob_name
 from artelier.log.blobs import blob_refs
-from artelier.log.queries import are_parts, contents_under, part_keys_of, stream_events
+from artelier.log.contract import Row
+from artelier.log.queries import EventRow, are_parts, contents_under, part_keys_of, survey_events
 from artelier.operations import events as ev
+from artelier.threads import read_beside_loop
 
 KINDS = (ev.TurnAsked, ev.VariantBegun, ev.VariantEnded, ev.TurnsImported, ev.ChatOpened, ev.MessageRevised)
 PHRASE_WORDS = 8
@@ -120,11 +122,8 @@ async def _unmade(
 
 
 async def _traces_of_all(services: Services, chat: ChatRow) -> Traces:
-    refs: set[bytes] = set()
-    turns = 0
-    for row in await stream_events(services.store, chat.id):
-        refs.update(blob_refs(row.data))
-        turns += row.kind == ev.TurnAsked.KIND
+    rows = await survey_events(services.store, chat.id)
+    refs, turns = await read_beside_loop(_size_of(rows), _refs_and_turns, rows)
     runs = [run_name(chat.chat, number) for number in range(1, chat.runs + 1)]
     runs += await ids_between(services.store, chat.tenant, *draft_range(chat.chat))
     records = await _record_keys(services, chat, runs)
@@ -138,9 +137,25 @@ async def _traces_of_all(services: Services, chat: ChatRow) -> Traces:
     )
 
 
+def _size_of(rows: Iterable[Row]) -> int:
+    return sum(len(row[-1]) for row in rows)
+
+
+def _refs_and_turns(rows: Iterable[Row]) -> tuple[set[bytes], int]:
+    """Return the names of all contents that events refer to, and how many turns were asked for."""
+    found = [EventRow(*row) for row in rows]
+    refs = {name for row in found for name in blob_refs(row.data)}
+    return refs, sum(row.kind == ev.TurnAsked.KIND for row in found)
+
+
 async def _read(services: Services, chat: ChatRow) -> _Said:
+    rows = await survey_events(services.store, chat.id, *(kind.KIND for kind in KINDS))
+    return await read_beside_loop(_size_of(rows), _read_events, rows)
+
+
+def _read_events(rows: Iterable[Row]) -> _Said:
     said = _Said()
-    for row in await stream_events(services.store, chat.id, *(kind.KIND for kind in KINDS)):
+    for row in map(EventRow._make, rows):
         data = row.decode()
         if isinstance(data, ev.TurnAsked):
             said.asked[data.run] = data

@@ -11,10 +11,14 @@ from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, named_text,
 from artelier.chat.rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of, versions_in
 from artelier.errors import NotFound
 from artelier.log import BlobRef, Store
+from artelier.log.contract import Row
 from artelier.log.queries import fetch_column
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
-from artelier.threads import in_turns
+from artelier.threads import in_turns, read_beside_loop
+
+NODE_BYTES = 200
+"""About the size of a node, or of a version of an artifact, for whoever reads many (guess)."""
 
 SAID_MAX = 2_000
 """Nodes whose words no run has recorded, that a run takes up at once: of longer ones the newest."""
@@ -177,32 +181,30 @@ _BELOW = (
 )
 
 
-async def _nodes_from(store: Store, chat: int, column: str, number: int) -> tuple[list[Node], list[Node]]:
-    """Return the nodes of a turn, or one node, and those below, in order."""
-    rows = await store.survey(
-        f"{_BELOW.format(column=column)}{_NODES}, below.is_first FROM below JOIN chat_nodes n"
-        " ON n.chat = ? AND n.node = below.node ORDER BY n.node",
+async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doomed:
+    """Return the nodes of a turn, or one node. `column`: `turn` or `node`.
+
+    Cost: O(nodes below), beside the loop.
+    """
+    rows = await store.query(f"{SELECT} WHERE n.chat = ? AND n.{column} = ? ORDER BY n.node", (chat, number))
+    below = await store.survey(
+        f"{_BELOW.format(column=column)}SELECT n.node, n.run FROM below JOIN chat_nodes n"
+        " ON n.chat = ? AND n.node = below.node WHERE below.is_first = 0",
         (chat, number, chat, chat),
     )
-    first, below = list[Node](), list[Node]()
-    async for *columns, is_first in in_turns(rows, at_once=READ_AT_ONCE):
-        (first if is_first else below).append(node_of(tuple(columns)))
-    return first, below
-
-
-async def doomed_nodes(store: Store, chat: int, column: str, number: int) -> Doomed:
-    """Return the nodes of a turn, or one node. `column`: `turn` or `node`. Cost: O(nodes below)."""
-    first, below = await _nodes_from(store, chat, column, number)
     return Doomed(
-        nodes=tuple(first),
+        nodes=tuple(node_of(row) for row in rows),
         is_turns=column == "turn",
-        below=frozenset(node.node for node in below),
-        runs_below=tuple(sorted({node.run for node in below if node.run})),
+        below=frozenset(node for node, _ in below),
+        runs_below=tuple(sorted({run for _, run in below if run})),
     )
 
 
 async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
-    """Return the nodes of the turns that a branch shows and no other. Cost: O(turns of the branches)."""
+    """Return the nodes of the turns that a branch shows and no other.
+
+    Cost: O(turns of the branches), beside the loop.
+    """
     rows = await store.survey(
         "WITH RECURSIVE up(node, parent, turn, own) AS (SELECT n.node, n.parent, n.turn,"
         " iif(b.name = ?, 1, 0) FROM chat_branches b JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
@@ -214,17 +216,21 @@ async def nodes_alone(store: Store, chat: int, branch: str) -> Doomed:
     )
     if not rows:
         return Doomed(nodes=(), is_turns=True)
-    first, below = await _nodes_from(store, chat, "turn", rows[0][0])
-    return Doomed(nodes=(*first, *below), is_turns=True)
+    found = await store.survey(
+        f"{_BELOW.format(column='turn')}{_NODES} FROM chat_nodes n WHERE n.chat = ?"
+        " AND n.node IN (SELECT node FROM below) ORDER BY n.node",
+        (chat, rows[0][0], chat, chat),
+    )
+    nodes = [node_of(row) async for row in in_turns(found, at_once=READ_AT_ONCE)]
+    return Doomed(nodes=tuple(nodes), is_turns=True)
 
 
 async def runs_unshown(store: Store, chat: int) -> list[str]:
     """Return the runs of replies that are there, in turns that no branch shows, in order.
 
-    Cost: O(nodes of the chat).
+    Cost: O(nodes of the chat), beside the loop.
     """
-    return await fetch_column(
-        store,
+    rows = await store.survey(
         "WITH RECURSIVE up(node, parent, turn) AS (SELECT n.node, n.parent, n.turn FROM chat_branches b"
         " JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head WHERE b.chat = ?"
         " UNION SELECT n.node, n.parent, n.turn FROM up JOIN chat_nodes n ON n.chat = ?"
@@ -233,6 +239,7 @@ async def runs_unshown(store: Store, chat: int) -> list[str]:
         " AND turn NOT IN (SELECT turn FROM up) ORDER BY run",
         (chat, chat, chat),
     )
+    return [run for (run,) in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,10 +255,17 @@ class StandingVersions:
 async def standing_versions(store: Store, chat: int, doomed: Doomed) -> StandingVersions:
     """Return which versions are needed once some nodes are gone, and which are not.
 
-    Cost: O(nodes and versions of the chat).
+    Cost: O(nodes and versions of the chat), beside the loop; next to nothing in a chat without artifacts.
     """
+    made = await store.survey("SELECT id, prev, run, tag, value FROM chat_art WHERE chat = ?", (chat,))
+    if not made:
+        return StandingVersions(tags=frozenset(), left=())
+    rows = await store.survey("SELECT node, other, state, deleted FROM chat_nodes WHERE chat = ?", (chat,))
     gone = {node.node for node in doomed.nodes}
-    rows = await store.query("SELECT node, other, state, deleted FROM chat_nodes WHERE chat = ?", (chat,))
+    return await read_beside_loop((len(rows) + len(made)) * NODE_BYTES, _find_standing, rows, made, gone)
+
+
+def _find_standing(rows: Sequence[Row], made: Sequence[Row], gone: Collection[int]) -> StandingVersions:
     others, states = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
     waiting = [row[0] for row in rows if row[0] not in gone and not row[3]]
     heads: set[int] = set()
@@ -263,12 +277,7 @@ async def standing_versions(store: Store, chat: int, doomed: Doomed) -> Standing
         seen.add(node)
         heads.update(versions_in(states[node]))
         waiting.append(others[node])
-    arts = {
-        id_: (prev, run, tag, value)
-        for id_, prev, run, tag, value in await store.query(
-            "SELECT id, prev, run, tag, value FROM chat_art WHERE chat = ?", (chat,)
-        )
-    }
+    arts = {id_: (prev, run, tag, value) for id_, prev, run, tag, value in made}
     found: set[int] = set()
     while heads:
         id_ = heads.pop()

@@ -85,9 +85,14 @@ def put_keys_below_keys(db: PostgresDatabase) -> None:
     db.execute("ALTER TABLE keys ADD COLUMN parent INTEGER")
 
 
+def find_contents_by_key(db: PostgresDatabase) -> None:
+    db.execute("CREATE INDEX blobs_by_key ON blobs(key_id)")
+
+
 MIGRATIONS: tuple[tuple[int, Callable[[PostgresDatabase], None]], ...] = (
     (5, create_the_log),
     (6, put_keys_below_keys),
+    (8, find_contents_by_key),
 )
 """Steps by the version that they lead to. Versions are those of SQLite's tables, which 5 equals."""
 

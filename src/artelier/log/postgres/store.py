@@ -319,11 +319,13 @@ def _verify(
 
 _OTHER_COLUMNS = frozenset({"blobs"})
 
+_INDEXES = {"events_by_stream", "blobs_by_name", "blobs_by_key", "vault_by_placeholder", "vault_by_digest"}
+
 
 def _check_indexes(db: PostgresDatabase, report: Report, views: Sequence[View]) -> None:
     """Name the indexes that are missing: without one a store is slow, without a unique one it is wrong."""
     there = db.indexes()
-    if lost := {"events_by_stream", "blobs_by_name", "vault_by_placeholder", "vault_by_digest"} - there:
+    if lost := _INDEXES - there:
         report.add_finding(f"the log lacks the indexes {', '.join(sorted(lost))}")
     tables = db.columns().keys()
     for view in views:

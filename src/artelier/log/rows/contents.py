@@ -1,8 +1,9 @@
 """Rows of stored content, of the keys that it is under, and of the vault's values.
 
 Keys are a tenant's own, its subjects', parts below them, and imported ones; each secret is as it is stored,
-perhaps wrapped. Content is opened by a `Keyring` (`log/blobs.py`), never here. A function that writes is
-called in a transaction.
+perhaps wrapped. A key that was dropped leaves an empty row, of nobody and with a secret of no bytes: where a
+row is deleted, SQLite moves its neighbours (decision 0024). Content is opened by a `Keyring`
+(`log/blobs.py`), never here. A function that writes is called in a transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class StoredContent(NamedTuple):
 
 _CONTENT = (
     "SELECT b.name, b.key_id, k.secret, b.codec, b.content, b.size"
-    " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+    " FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id AND length(k.secret) > 0"
 )
 
 _KEEP = (
@@ -74,7 +75,8 @@ def add_values(db: Database, rows: Iterable[Sequence[object]]) -> None:
 def key_of_content(db: Database, tenant: str, name: bytes) -> tuple[int | None, bytes | None] | None:
     """Return the key that a content is under, without its secret if that is gone; None without content."""
     return db.one(
-        "SELECT b.key_id, k.secret FROM blobs b LEFT JOIN keys k ON k.key_id = b.key_id"
+        "SELECT b.key_id, k.secret FROM blobs b"
+        " LEFT JOIN keys k ON k.key_id = b.key_id AND length(k.secret) > 0"
         " WHERE b.name = ? AND b.tenant = ?",
         (name, tenant),
     )
@@ -104,39 +106,65 @@ def part_key_of_content(db: Database, tenant: str, name: bytes) -> tuple[int, by
 Condition = tuple[str, tuple[object, ...]]
 
 
-def _in_reach(wanted: Erasing, column: str, some: Sequence[object], rest: str) -> Condition:
-    """Return the condition of the rows that an erasure reaches: all of a tenant, or some by a column."""
+def _keys(wanted: Erasing) -> Condition:
+    """Return the condition of the keys that an erasure reaches: all of a tenant, or some."""
+    some, parameters = "", (wanted.tenant,)
+    if not wanted.whole:
+        some = " AND key_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
+        parameters = (wanted.tenant, json.dumps(wanted.keys))
+    if wanted.upto_key is None:
+        return f"tenant = ?{some}", parameters
+    return f"tenant = ?{some} AND key_id <= ?", (*parameters, wanted.upto_key)
+
+
+def _whole(wanted: Erasing) -> Condition:
+    """Return the condition of the rows under keys of a tenant that a whole erasure reaches."""
+    if wanted.upto_key is None:
+        return "tenant = ?", (wanted.tenant,)
+    return "tenant = ? AND (key_id IS NULL OR key_id <= ?)", (wanted.tenant, wanted.upto_key)
+
+
+def _contents(wanted: Erasing) -> Condition:
     if wanted.whole:
-        bound = "" if wanted.upto_key is None else " AND (key_id IS NULL OR key_id <= ?)"
-        upto = () if wanted.upto_key is None else (wanted.upto_key,)
-        return f"tenant = ? AND {rest}{bound}", (wanted.tenant, *upto)
-    listed = f"{column} IN (SELECT {_LISTED[column]} FROM json_each(?))"
-    return f"tenant = ? AND {listed} AND {rest}", (wanted.tenant, json.dumps(list(some)))
-
-
-_LISTED = {"key_id": "CAST(value AS BIGINT)", "placeholder": "value"}
+        condition, parameters = _whole(wanted)
+    else:
+        keys, parameters = _keys(wanted)
+        condition = f"tenant = ? AND key_id IN (SELECT key_id FROM keys WHERE {keys})"
+        parameters = (wanted.tenant, *parameters)
+    return f"{condition} AND codec <> {ERASED}", parameters
 
 
 def _values(wanted: Erasing) -> Condition:
-    return _in_reach(wanted, "placeholder", wanted.placeholders, "sealed IS NOT NULL")
+    if wanted.whole:
+        condition, parameters = _whole(wanted)
+    else:
+        condition = "tenant = ? AND placeholder IN (SELECT value FROM json_each(?))"
+        parameters = (wanted.tenant, json.dumps(wanted.placeholders))
+    return f"{condition} AND sealed IS NOT NULL", parameters
 
 
-def reached_contents(db: Database, wanted: Erasing, keys: Sequence[int]) -> list[tuple[int, int]]:
-    """Return row and bytes of the contents that an erasure reaches. Cost: one scan of `blobs`."""
-    condition, parameters = _in_reach(wanted, "key_id", keys, f"codec <> {ERASED}")
-    return db.execute(f"SELECT rowid, size FROM blobs WHERE {condition}", parameters).fetchall()
+def measure(db: Database, wanted: Erasing) -> Row:
+    """Return how many keys and contents an erasure reaches, the bytes of these, and how many values."""
+    conditions = _keys(wanted), _values(wanted), _contents(wanted)
+    (keys, _), (values, _), (reached, _) = conditions
+    return db.only(
+        f"SELECT (SELECT count(*) FROM keys WHERE {keys}), count(*), coalesce(sum(size), 0),"
+        f" (SELECT count(*) FROM vault WHERE {values}) FROM blobs WHERE {reached}",
+        [parameter for _, parameters in conditions for parameter in parameters],
+    )
 
 
-def empty_contents(db: Database, rows: Iterable[int]) -> None:
-    """Take away the bytes of the contents in these rows."""
-    sql = f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE rowid = ?"
-    db.executemany(sql, [(b"", row) for row in rows])
+def empty_contents(db: Database, wanted: Erasing) -> None:
+    """Take away the bytes of the contents that an erasure reaches, while their keys are there."""
+    condition, parameters = _contents(wanted)
+    db.execute(f"UPDATE blobs SET content = ?, codec = {ERASED} WHERE {condition}", (b"", *parameters))
 
 
-def count_values(db: Database, wanted: Erasing) -> int:
-    """Return how many values of the vault an erasure reaches."""
-    condition, parameters = _values(wanted)
-    return db.only(f"SELECT count(*) FROM vault WHERE {condition}", parameters)[0]
+def drop_keys(db: Database, wanted: Erasing) -> None:
+    """Empty the rows of the keys that an erasure reaches; nobody reads what is under them any more."""
+    condition, parameters = _keys(wanted)
+    emptied = "tenant = '', subject = NULL, secret = ?, parent = NULL"
+    db.execute(f"UPDATE keys SET {emptied} WHERE {condition}", (b"", *parameters))
 
 
 def drop_values(db: Database, wanted: Erasing) -> None:
@@ -209,7 +237,7 @@ _MAKE_PART = (
 
 def find_key(db: Database, tenant: str, names: Sequence[str]) -> tuple[int, bytes] | None:
     """Return row and secret of a subject's first key, by one or two names; without names, of the tenant's."""
-    whose = "(subject = ? OR subject = ?)" if names else "subject IS NULL"
+    whose = "subject IS NOT NULL AND (subject = ? OR subject = ?)" if names else "subject IS NULL"
     sql = f"SELECT key_id, secret FROM keys WHERE tenant = ? AND {whose} ORDER BY key_id LIMIT 1"
     return db.one(sql, (tenant, names[0], names[-1]) if names else (tenant,))
 
@@ -234,7 +262,7 @@ def add_imported_key(db: Database, tenant: str, secret: bytes, *, is_part: bool)
 def find_secret(db: Database, key_id: int | None) -> bytes | None:
     """Return the secret of a key; None if it is gone."""
     row = db.one("SELECT secret FROM keys WHERE key_id = ?", (key_id,))
-    return None if row is None else row[0]
+    return (row[0] if row is not None else None) or None
 
 
 def replace_secrets(db: Database, secrets: Iterable[tuple[bytes, int | None]]) -> None:
@@ -244,7 +272,7 @@ def replace_secrets(db: Database, secrets: Iterable[tuple[bytes, int | None]]) -
 
 def scan_secrets(db: Database) -> Iterator[Row]:
     """Yield `(key_id, secret)` of all keys."""
-    return db.scan("SELECT key_id, secret FROM keys")
+    return db.scan("SELECT key_id, secret FROM keys WHERE length(secret) > 0")
 
 
 def find_tenant_of_wrapped(db: Database, *, secret_bytes: int) -> str | None:
@@ -260,20 +288,10 @@ def find_newest_wrapped(db: Database, *, secret_bytes: int) -> bytes | None:
     return None if row is None else row[0]
 
 
-def keys_of_tenant(db: Database, tenant: str) -> list[int]:
-    """Return the rows of a tenant's keys."""
-    rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (tenant,)).fetchall()
-    return [key for (key,) in rows]
-
-
 def tenants_of_keys(db: Database) -> list[Row]:
     """Return `(key_id, tenant)` of all keys, in their order."""
-    return db.execute("SELECT key_id, tenant FROM keys ORDER BY key_id").fetchall()
-
-
-def drop_keys(db: Database, keys: Iterable[int]) -> None:
-    """Delete keys; nobody reads what is under them any more."""
-    db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
+    sql = "SELECT key_id, tenant FROM keys WHERE length(secret) > 0 ORDER BY key_id"
+    return db.execute(sql).fetchall()
 
 
 def named_subjects(db: Database) -> list[Row]:
@@ -291,8 +309,8 @@ def rename_subjects(db: Database, names: Iterable[tuple[str, int]]) -> None:
     db.executemany("UPDATE keys SET subject = ? WHERE key_id = ?", names)
 
 
-# The counter of keys: every erasure makes a key and drops it, so that fewer are left than were made. That is
-# how another process learns of it.
+# The counter of keys: every erasure moves it and leaves no key of that number, so that fewer are there than
+# were made. That is how another process learns of it.
 
 
 def newest_key(db: Database) -> int:
@@ -303,17 +321,10 @@ def newest_key(db: Database) -> int:
 
 def are_keys_gone(db: Database, *, after: int, upto: int) -> bool:
     """Return True if some of the keys made in between were dropped. Cost: the keys made since."""
-    left = db.only("SELECT count(*) FROM keys WHERE key_id > ? AND key_id <= ?", (after, upto))[0]
-    return left != upto - after
+    sql = "SELECT count(*) FROM keys WHERE key_id > ? AND key_id <= ? AND length(secret) > 0"
+    return db.only(sql, (after, upto))[0] != upto - after
 
 
-def count_gone(db: Database, *, made: int) -> int:
-    """Return how many of the keys that were made are gone."""
-    return made - db.only("SELECT count(*) FROM keys")[0]
-
-
-def move_counter(db: Database, tenant: str) -> int:
-    """Make a key and drop it; its number, which no other ever gets."""
-    moved = add_key(db, tenant, None, b"")
-    db.execute("DELETE FROM keys WHERE key_id = ?", (moved,))
-    return moved
+def move_counter(db: Database) -> int:
+    """Add the row of a key that is gone; return its number, which no key ever gets."""
+    return add_key(db, "", None, b"")

@@ -126,5 +126,9 @@ def content_rows(db: Database, first: int, last: int) -> list[Row]:
 
 
 def scan_rows(db: Database, table: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield all rows of a table, their values in the order of the columns."""
-    return db.scan(f"SELECT {', '.join(columns)} FROM {table}")
+    """Yield all rows of a table, their values in the order of the columns.
+
+    Keys come in their order: SQLite moves none that is added at the end (decision 0024).
+    """
+    order = " ORDER BY key_id" if table == "keys" else ""
+    return db.scan(f"SELECT {', '.join(columns)} FROM {table}{order}")

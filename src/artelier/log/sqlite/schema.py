@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from artelier.errors import CorruptStore, StoreUnavailable
 from artelier.log.blobs import ERASED
@@ -125,6 +126,25 @@ def note_moved_contents(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def leave_keys_in_their_places(db: sqlite3.Connection) -> None:
+    """A key that is dropped leaves an empty row, so that none is moved; contents are found by their key, and
+    keys by their tenant.
+
+    Rows of keys are moved when one grows or is deleted, as those of an older file were.
+    """
+    for statement in (
+        "CREATE INDEX blobs_by_key ON blobs(key_id)",
+        # No subject stands in an index: what is erased would be left where its pages are moved.
+        "CREATE INDEX keys_of_tenants ON keys(tenant) WHERE subject IS NULL",
+        "CREATE INDEX keys_of_subjects ON keys(tenant) WHERE subject IS NOT NULL",
+        "ALTER TABLE moved_contents ADD COLUMN keys INTEGER NOT NULL DEFAULT 0",
+        """CREATE TRIGGER keys_grow AFTER UPDATE ON keys WHEN length(new.secret) > 0
+            BEGIN UPDATE moved_contents SET keys = keys + 1; END""",
+    ):
+        db.execute(statement)
+    rewrite_keys(db)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     create_the_log,
     create_what_is_no_view,
@@ -133,6 +153,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     list_positions_by_tenant,
     put_keys_below_keys,
     note_moved_contents,
+    leave_keys_in_their_places,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)
@@ -274,26 +295,35 @@ def _make_image(views: tuple[tuple[str, int, tuple[str, ...]], ...]) -> bytes:
     return bytes(image)
 
 
-def rewrite_keys(db: Database) -> None:
+def rewrite_keys(db: Database | sqlite3.Connection) -> None:
     """Write the rows of all keys anew, in the transaction that is open.
 
     SQLite overwrites the pages of a table that is emptied, and with them the copies that it leaves when it
-    moves the neighbours of a deleted row.
+    moves rows.
     """
     db.execute("CREATE TEMP TABLE kept AS SELECT * FROM keys ORDER BY key_id")
     db.execute("DELETE FROM keys")
     db.execute("INSERT INTO keys SELECT * FROM kept ORDER BY rowid")
     db.execute("DROP TABLE kept")
+    db.execute("UPDATE moved_contents SET keys = 0")
 
 
-# SQLite's note of whether it has moved contents or values; the triggers of its schema write it.
+# SQLite's note of whether it has moved rows; the triggers of its schema write it.
 
 
-def moved_contents(db: Database) -> int:
-    """Return how often rows may have been moved since the file was last written anew."""
-    return db.only("SELECT coalesce(max(times), 1) FROM moved_contents")[0]
+class MovedRows(NamedTuple):
+    """How often rows may have been moved since they were last written anew."""
+
+    contents: int
+    """Of contents and values."""
+    keys: int
 
 
-def forget_moved_contents(db: Database, times: int) -> None:
+def moved_rows(db: Database) -> MovedRows:
+    return MovedRows(*db.only("SELECT coalesce(max(times), 1), coalesce(max(keys), 1) FROM moved_contents"))
+
+
+def forget_moved_rows(db: Database, moved: MovedRows) -> None:
     """Note that the file was written anew, unless more was moved meanwhile."""
-    db.execute("UPDATE moved_contents SET times = 0 WHERE times = ?", (times,))
+    db.execute("UPDATE moved_contents SET times = 0 WHERE times = ?", (moved.contents,))
+    db.execute("UPDATE moved_contents SET keys = 0 WHERE keys = ?", (moved.keys,))

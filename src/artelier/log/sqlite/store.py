@@ -227,18 +227,20 @@ def _shred(db: sqlite3.Connection, path: Path, *, end: float, compact: bool, bri
     """Leave no byte of what was deleted in the file or beside it. Closes `db`.
 
     Writers have overwritten it in place (`connect`); left are copies of rows that were moved, and the log.
+    Rows of keys are moved where a first vault key wraps them, or another one.
     Errors: `StoreLocked` while another process reads an older state; what was taken away stays so.
     """
     with closing(db):
         own = SqliteDatabase(db)
         db.execute(f"PRAGMA busy_timeout = {max(0, int((end - time.monotonic()) * 1000))}")
-        if (times := schema.moved_contents(own)) or compact:
+        moved = schema.moved_rows(own)
+        if moved.contents or compact:
             if brief and db.execute(_FILE_BYTES).fetchone()[0] > ANEW_BYTES_MAX:
                 return False
             db.execute("PRAGMA temp_store = FILE")  # else memory grows with the file
             db.execute("VACUUM")
-            schema.forget_moved_contents(own, times)
-        else:
+            schema.forget_moved_rows(own, moved)
+        elif moved.keys:
             own.begin()
             schema.rewrite_keys(own)
             own.commit()
