@@ -33,6 +33,9 @@ PLAN_CHARS_MAX = 4_000_000
 """Of a plan in a file (a hundred tasks with the longest texts)."""
 
 
+RunId = Annotated[
+    str | None, typer.Option("--run-id", metavar="ID", help="Name of the run; one that exists is resumed.")
+]
 AtMost = Annotated[bool, typer.Option("--at-most", help="Spend no more than the estimate of the plan.")]
 
 
@@ -46,10 +49,7 @@ async def do(
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md.")
     ] = None,
-    run_id: Annotated[
-        str | None,
-        typer.Option("--run-id", metavar="ID", help="Name of the run; one that exists is resumed."),
-    ] = None,
+    run_id: RunId = None,
     model: ModelName = None,
     fallback: Fallbacks = None,
     param: ModelParams = None,
