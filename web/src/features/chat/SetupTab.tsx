@@ -23,7 +23,7 @@ export function SetupTab({ chat }: { readonly chat: Chat }) {
     char: nameOf(settings.char, ""),
     description: textOf(settings.char, "description"),
     system: settings.system,
-    scenario: settings.scenario,
+    scenario: settings.scenario ?? "",
     history: String(settings.history_max),
   };
   const [edits, setEdits] = useState<Partial<typeof stored>>({});
