@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from artelier.agents.agent_directory import AgentsHandle
 from artelier.agents.artifact_tools import keep_result
@@ -288,7 +288,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         if personal is None or not is_granted((await self.state()).grants, RESTORE):
             return value
         size_bytes = 0 if is_small(value, bytes_max=BESIDE_BYTES) else BESIDE_BYTES + 1
-        return await personal(self.id).restored(value, size_bytes=size_bytes)
+        return cast("T", await personal(self.id).restored(value, size_bytes=size_bytes))
 
     # Time travel
 

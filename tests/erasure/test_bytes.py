@@ -20,7 +20,7 @@ from artelier.log.sqlite import store as sqlite_store
 from artelier.log.sqlite.connection import SqliteDatabase
 from artelier.log.sqlite.store import open_connection
 from artelier.testing.conformance.erasure import keep_content, key_id_of, record
-from artelier.testing.conformance.stage import TALLY
+from artelier.testing.conformance.view import TALLY
 from tests.log.older_schemas import take_back
 
 CANARY = re.compile(rb"[cvs]\d{6}")

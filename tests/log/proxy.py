@@ -7,7 +7,8 @@ from contextlib import closing, suppress
 
 from artelier.errors import StoreUnavailable
 from artelier.log.places import open_store, verify_place
-from artelier.testing.conformance.stage import TALLY, batch, stream, total
+from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.view import TALLY, total
 from artelier_lab.postgres_proxy import PostgresProxy
 
 

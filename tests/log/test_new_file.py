@@ -15,7 +15,8 @@ import pytest
 from artelier.errors import StoreUnavailable
 from artelier.log import SqliteStore, View
 from artelier.log.sqlite.schema import make_file
-from artelier.testing.conformance.stage import TALLY, batch
+from artelier.testing.conformance.stage import batch
+from artelier.testing.conformance.view import TALLY
 
 SETTINGS = ("user_version", "application_id", "journal_mode", "page_size", "encoding", "integrity_check")
 

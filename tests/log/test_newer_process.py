@@ -15,7 +15,8 @@ import pytest
 from artelier.errors import NewerSchema, UnknownEvent
 from artelier.log import SqliteStore, View, verify_store
 from artelier.log.sqlite.schema import SCHEMA_VERSION
-from artelier.testing.conformance.stage import TALLY, batch, settle_all, stream, total
+from artelier.testing.conformance.stage import batch, settle_all, stream
+from artelier.testing.conformance.view import TALLY, total
 
 NEWER = dataclasses.replace(TALLY, version=TALLY.version + 1)
 MORE = View(name="conformance_more", version=1, tables=(), schema=())
@@ -25,7 +26,7 @@ import asyncio, dataclasses, sys
 from artelier.log import SqliteStore
 from artelier.log.sqlite.schema import SCHEMA_VERSION
 from artelier.testing.conformance.stage import batch
-from artelier.testing.conformance.stage import TALLY
+from artelier.testing.conformance.view import TALLY
 async def main():
     newer = dataclasses.replace(TALLY, version=TALLY.version + 1)
     store = SqliteStore(sys.argv[1], (newer,))

@@ -29,7 +29,8 @@ from artelier.errors import HistoryLost, StoreUnavailable
 from artelier.log import Store, View
 from artelier.log.places import open_store, read_server_facts, verify_place
 from artelier.log.store_copy import copy_store
-from artelier.testing.conformance.stage import TALLY, batch, total
+from artelier.testing.conformance.stage import batch
+from artelier.testing.conformance.view import TALLY, total
 from artelier.testing.store_conformance import StoreConformance
 from artelier_lab.pgbouncer import POOL_SIZE, PgBouncer, find_pgbouncer
 from artelier_lab.postgres_proxy import PostgresProxy, count_waits

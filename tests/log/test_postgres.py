@@ -29,7 +29,8 @@ from artelier.errors import (
 from artelier.log import Draft, Store, StreamAppend
 from artelier.log.contract import Batch
 from artelier.log.places import label_of, open_store, verify_place
-from artelier.testing.conformance.stage import TALLY, Noted, batch, stream, total
+from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.view import TALLY, Noted, total
 from artelier_lab.postgres_proxy import PostgresProxy, count_waits
 from artelier_lab.postgres_server import PostgresServer, shared_server
 from tests.log.proxy import check_commits_in_doubt

@@ -16,7 +16,8 @@ import pytest
 from artelier.errors import StoreUnavailable
 from artelier.log import Store
 from artelier.log.places import open_store, verify_place
-from artelier.testing.conformance.stage import TALLY, batch, stream, total
+from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.view import TALLY, total
 from artelier_lab.postgres_proxy import Direction, PostgresProxy
 from artelier_lab.postgres_server import SETTINGS, PostgresServer, find_binaries, shared_server
 

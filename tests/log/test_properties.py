@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from artelier.errors import ArtelierError, InvalidArguments, SequenceConflict
 from artelier.log import GENESIS, Batch, Event, Receipt, SqliteStore, StreamAppend, verify_store, writer
-from artelier.testing.conformance.stage import TALLY, noted_draft, settle_all, stream
+from artelier.testing.conformance.stage import noted_draft, settle_all, stream
+from artelier.testing.conformance.view import TALLY
 
 STREAMS = [
     stream("run:a"),

@@ -14,7 +14,7 @@ from artelier.log.contract import LeaseRequest
 from artelier.log.event import Stream
 from artelier.log.places import open_store
 from artelier.pii.vault import VaultCipher
-from artelier.testing.conformance.stage import TALLY
+from artelier.testing.conformance.view import TALLY
 from artelier_lab.postgres_server import shared_server
 
 KEY = "a vault key for tests"

@@ -19,7 +19,8 @@ import pytest
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, StoreFull, StoreLocked, StoreUnavailable
 from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
 from artelier.log.sqlite import connection
-from artelier.testing.conformance.stage import TALLY, batch, noted_draft, settle_all, stream, total
+from artelier.testing.conformance.stage import batch, noted_draft, settle_all, stream
+from artelier.testing.conformance.view import TALLY, total
 from tests.log.older_schemas import take_back
 
 
@@ -88,7 +89,7 @@ import asyncio, os, resource, signal
 from artelier.errors import StoreUnavailable
 from artelier.log import Batch, SqliteStore, StreamAppend, make_blob
 from artelier.testing.conformance.stage import noted_draft, stream
-from artelier.testing.conformance.stage import TALLY
+from artelier.testing.conformance.view import TALLY
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
     store = SqliteStore({str(path)!r}, (TALLY,))
@@ -261,7 +262,7 @@ WRITER = """
 import asyncio, sys
 from artelier.log import SqliteStore
 from artelier.testing.conformance.stage import batch
-from artelier.testing.conformance.stage import TALLY
+from artelier.testing.conformance.view import TALLY
 async def main():
     store = SqliteStore(sys.argv[1], (TALLY,))
     print("open", flush=True)

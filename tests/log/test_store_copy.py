@@ -21,7 +21,8 @@ from artelier.log.contract import Fence, LeaseRequest
 from artelier.log.places import connect_place, open_store, snapshot_place, verify_place
 from artelier.log.store_copy import copy_store
 from artelier.testing.conformance.erasure import ANA, keep_content, record
-from artelier.testing.conformance.stage import TALLY, batch, stream, total
+from artelier.testing.conformance.stage import batch, stream
+from artelier.testing.conformance.view import TALLY, total
 from artelier_lab.postgres_server import shared_server
 from tests.processes import WarmPython, fork, run_warm
 

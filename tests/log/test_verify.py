@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, NotFound
 from artelier.log import GENESIS, Batch, RawDraft, Report, SqliteStore, StreamAppend, make_blob, verify_store
-from artelier.testing.conformance.stage import TALLY, batch, noted_draft, stream
+from artelier.testing.conformance.stage import batch, noted_draft, stream
+from artelier.testing.conformance.view import TALLY
 
 Tamper = Callable[[sqlite3.Connection], object]
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from artelier.log import Batch, Draft, SqliteStore, StreamAppend, View, run_stream, verify_store
-from artelier.testing.conformance.stage import TALLY, Noted
+from artelier.testing.conformance.view import TALLY, Noted
 from artelier.world.events import MessageSent, WorldPaused
 
 

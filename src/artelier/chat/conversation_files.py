@@ -42,7 +42,7 @@ class TakenChat:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it sets in a chat that has nothing of it, as `Session.open` takes it."""
+        """Return the settings for a chat that has none of them, as `Session.open` takes them."""
         head = {"note": self.note, "scenario": self.scenario, "variables": self.variables}
         more: dict[str, Any] = {"group": list(self.group), **head}
         return {"user": self.user, "char": self.char, **{name: one for name, one in more.items() if one}}

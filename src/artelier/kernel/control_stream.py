@@ -70,7 +70,7 @@ from artelier.log.queries import event_caused_by, is_leased, stream_events
 # The driver's side
 
 
-HEAR_AGAIN_S = 0.5
+READ_AGAIN_S = 0.5
 """The time until commands are read again that a store which was away could not tell."""
 
 
@@ -79,7 +79,7 @@ async def obey(core: RunCore) -> None:
 
     A store that cannot be read for now ends no drive: tools at work go on, and commands are read later.
     """
-    core.deaf = None
+    core.unread = None
     try:
         await _obey(core)
     except StoreClosed:
@@ -87,8 +87,8 @@ async def obey(core: RunCore) -> None:
     except StoreUnavailable as error:
         if core.actor is None or core.actor.failure is not None:  # what could not be written is lost
             raise
-        core.deaf = error
-        core.loop.call_later(HEAR_AGAIN_S, core.nudge)
+        core.unread = error
+        core.loop.call_later(READ_AGAIN_S, core.nudge)
 
 
 async def _obey(core: RunCore) -> None:

@@ -109,7 +109,7 @@ class DatabaseStore(ABC):
         self._looked_at = -1
         self._keys_made = -1
         self._keys_gone = 0
-        """How often it was seen that keys are gone."""
+        """The number of times that keys were seen to be gone."""
         self._measuring: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Held, by tenant, while it is counted what an erasure would take away."""
         self.on_keys: list[Callable[[], None]] = []

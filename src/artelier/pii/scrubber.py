@@ -426,7 +426,7 @@ class Scrubber:
         named = [one for one in _named_in(value) if may is None or may(one)]
         return _put_values(value, self.vault.values_of(named))
 
-    async def restored(self, value: object, *, size_bytes: int) -> Any:
+    async def restored(self, value: object, *, size_bytes: int) -> object:
         """The same for all placeholders of content of this size, without holding up the event loop."""
         named = await read_beside_loop(size_bytes, _named_in, value)
         values: dict[str, str] = {}
@@ -443,7 +443,7 @@ def _named_in(value: object) -> list[str]:
     return list(named)
 
 
-def _put_values(value: object, values: Mapping[str, str]) -> Any:
+def _put_values(value: object, values: Mapping[str, str]) -> object:
     return _texts(value, lambda text: restore_values(text, values.get))
 
 

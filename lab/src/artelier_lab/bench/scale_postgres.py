@@ -29,7 +29,8 @@ from artelier.log.places import open_store, snapshot_place
 from artelier.log.rows.copies import scan_event_rows
 from artelier.log.store_copy import copy_store
 from artelier.models.scripted import ScriptedModel
-from artelier.testing.conformance.stage import TALLY, noted_draft
+from artelier.testing.conformance.stage import noted_draft
+from artelier.testing.conformance.view import TALLY
 from artelier_lab.bench.figures import Target
 from artelier_lab.bench.kernel.cycle import CallingModel, Meter, begin, cycles, open_kernel
 from artelier_lab.postgres_proxy import PostgresProxy, count_waits

@@ -16,7 +16,8 @@ from typing import Any
 from artelier.errors import InvalidRequest
 from artelier.log import Batch, Store, StreamAppend
 from artelier.log.places import open_store
-from artelier.testing.conformance.stage import TALLY, noted_draft, stream
+from artelier.testing.conformance.stage import noted_draft, stream
+from artelier.testing.conformance.view import TALLY
 from artelier_lab.bench.figures import rounded
 from artelier_lab.bench.machine import machine_facts
 from artelier_lab.postgres_server import SETTINGS, PostgresServer, find_binaries

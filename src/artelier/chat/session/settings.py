@@ -62,9 +62,9 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """How the next speaker of a group is chosen."""
     system: str = ""
     scenario: str | None = None
-    """Of this chat, in place of its characters'; empty for theirs. None until somebody says one."""
+    """Of this chat, in place of its characters'; empty for theirs. None until somebody gives one."""
     variables: dict[str, str] | None = None
-    """What `{{getvar}}` finds at the beginning of each turn. None until somebody says some."""
+    """The values of `{{getvar}}` at the beginning of each turn. None until somebody gives some."""
     prompts: tuple[PlacedPrompt, ...] = ()
     """The parts of a prompt in the order of a preset; empty for the usual order."""
     note: dict[str, Any] = {}

@@ -314,7 +314,7 @@ _ORIGINAL = re.compile(r"\{\{\s*original\s*\}\}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurroundingTexts:
-    """What a prompt has around the conversation: of the chat, its character and its preset, in order."""
+    """The texts around the conversation of a prompt: of the chat, its character and its preset, in order."""
 
     job: TurnJob
     settings: Mapping[str, Any]
@@ -482,7 +482,7 @@ class SurroundingTexts:
         return replace(section, role=one.role, sources=(Source(ref=source, why=one.id),))
 
     def _last(self, last: PlacedPrompt) -> Section:
-        """What a character says must stand behind the conversation, or else what the preset says."""
+        """Return the text behind the conversation: that of the character, else that of the preset."""
         char, macros = self.people["char"], self.macros
         note: Mapping[str, Any] = self.settings.get("note") or {}
         original = "\n\n".join(

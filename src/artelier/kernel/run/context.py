@@ -231,9 +231,9 @@ class RunCore(ToolBounds):
         self.notes: list[tuple[int, BlobRef]] = []
         """Injected notes that no `notes` step has taken: `(seq, text)`."""
         self.listener: asyncio.Task[None] | None = None
-        self.deaf: StoreUnavailable | None = None
-        """Why commands could not be read when that was last tried."""
         """Obeys commands; None while there is nothing to read."""
+        self.unread: StoreUnavailable | None = None
+        """The error of the last try to read commands; None if they were read."""
         self.nudged = False
         self.ending = False
         """Set when the drive ends: from then on, commands are for whoever comes next."""
@@ -642,12 +642,12 @@ class RunCore(ToolBounds):
             self.listener = None
 
     async def hear(self) -> None:
-        """Obey what was said while nobody could: before the first step, not beside it. Errors: `deaf`."""
+        """Obey what was said while nobody could, before the first step. Errors: `StoreUnavailable`."""
         self.nudge()
         if self.listener is not None:
             await asyncio.wait((self.listener,))
-        if self.deaf is not None:
-            raise self.deaf
+        if self.unread is not None:
+            raise self.unread
 
     async def quiet(self) -> None:
         """Obey no more commands; return when the one at hand has taken effect."""

@@ -312,7 +312,7 @@ def rewrite_keys(db: Database | sqlite3.Connection) -> None:
 
 
 class MovedRows(NamedTuple):
-    """How often rows may have been moved since they were last written anew."""
+    """Counts of times that rows may have been moved since they were last written anew."""
 
     contents: int
     """Of contents and values."""

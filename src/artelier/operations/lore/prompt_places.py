@@ -38,7 +38,7 @@ class PlacedPrompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     place: PromptPlace = "text"
     """`main` is the system prompt, `history` the conversation, `after` what stands behind it."""
     id: str = ""
-    """What the preset calls a text."""
+    """The name of a text in the preset."""
     text: str = ""
     """Of a `text`. Of `after`: what the character's own replaces, and has as `{{original}}`."""
     role: Role = "system"

@@ -209,8 +209,8 @@ WAITING_PER_ADDRESS_MAX = 128
 WAITING_SHARE = 2
 """At most one in so many of all connections has no request."""
 READ_BYTES = 16 * 1024
-"""What is read of a connection at once, and stands behind a request that is not answered yet: asyncio's own
-256 KiB were 1.3 GB for 5,000 connections."""
+"""The most that is read of a connection at once, and kept behind a request that is not answered yet. With
+asyncio's own 256 KiB, 5,000 connections held 1.3 GB."""
 HEAD_LINES_MAX = 200
 HEAD_BYTES_MAX = 64 * 1024
 """Of the headers of one request, whoever sends it: 13,000 short ones took up to 67 ms of the event loop
@@ -311,7 +311,7 @@ class GuardedConnection(H11Protocol, asyncio.BufferedProtocol):
     _is_lingering = False
     _deadline: asyncio.TimerHandle | None = None
     _unread = b""
-    """What has come while others have their turn."""
+    """Bytes that have come while others have their turn."""
 
     def __init__(
         self,

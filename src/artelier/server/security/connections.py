@@ -22,8 +22,8 @@ CONNECTIONS_SHARE = 2
 FAMILIAR_MAX = 10_000
 """Addresses that are remembered because somebody was known there."""
 UNKNOWN_SHARE = 4
-"""Where there are too many connections, one in so many may be of strangers, and one of nobody known yet at an
-address where somebody was."""
+"""When the server is full, one connection in so many may be of strangers, and one of nobody known yet at an
+address where somebody was known."""
 ACCEPTED_AT_ONCE = 256
 """Connections that are taken from the system in one pass of the event loop, 15 us each (measured)."""
 OPENED_AT_ONCE = 16
@@ -73,7 +73,7 @@ class _Lanes:
     def __init__(self) -> None:
         self._lanes: dict[str, OrderedDict[Connection, None]] = {}
         self._of_size: list[OrderedDict[str, None]] = [OrderedDict()]
-        """Who has so many; whoever has had them longest first."""
+        """At index N, the names with N connections; the one that has had them longest first."""
         self.count = 0
 
     def __bool__(self) -> bool:
@@ -108,8 +108,8 @@ class _Lanes:
 class Connections:
     """All connections of one server, by group, and those of strangers by address.
 
-    Where there are too many, whoever has most loses the oldest: of strangers while these are more than their
-    share, then of nobody known yet at an address where somebody was, else of the groups.
+    When the server is full, the oldest connection of whoever has most is closed: of strangers while these
+    have more than their share, then of those not known yet at a familiar address, else of the groups.
     """
 
     def __init__(self, *, most: int) -> None:

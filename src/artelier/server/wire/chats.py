@@ -112,7 +112,7 @@ class ChatWish(RequestBody):
     scenario: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
     """Of this chat, in place of its characters'."""
     variables: dict[str, str] | None = Field(default=None, max_length=1_000)
-    """What `{{getvar}}` finds at the beginning of each turn."""
+    """The values of `{{getvar}}` at the beginning of each turn."""
     prompts: list[dict[str, Any]] | None = Field(default=None, max_length=20_000)
     """The parts of a prompt in their order, as settings show them; null for the usual order."""
     note: str | dict[str, Any] | None = None

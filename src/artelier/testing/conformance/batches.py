@@ -13,18 +13,8 @@ from artelier.errors import (
     UnknownEvent,
 )
 from artelier.log import GENESIS, Batch, Draft, RawDraft, Receipt, Store, StreamAppend, Tx
-from artelier.testing.conformance.stage import (
-    Grown,
-    Noted,
-    StoreHarness,
-    batch,
-    noted_draft,
-    refuses,
-    settle_all,
-    stream,
-    total,
-    total_in,
-)
+from artelier.testing.conformance.stage import StoreHarness, batch, noted_draft, refuses, settle_all, stream
+from artelier.testing.conformance.view import Grown, Noted, total, total_in
 
 
 class BatchPromises(StoreHarness):

@@ -23,7 +23,8 @@ from artelier.log import (
 )
 from artelier.log.blobs import Secret
 from artelier.log.queries import sealed_values
-from artelier.testing.conformance.stage import TALLY, StoreHarness, noted_draft, refuses, stream
+from artelier.testing.conformance.stage import StoreHarness, noted_draft, refuses, stream
+from artelier.testing.conformance.view import TALLY
 
 ANA, BEN = "customer-ana", "customer-ben"
 PLACEHOLDERS = ("<EMAIL_ANAANA>", "<EMAIL_BENBEN>")

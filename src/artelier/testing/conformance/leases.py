@@ -8,16 +8,8 @@ from dataclasses import replace
 
 from artelier.errors import LeaseHeld, LeaseLost, SequenceConflict
 from artelier.log import Batch, Fence, LeaseEnd, LeaseRequest, Receipt, Store, StreamAppend, Tx
-from artelier.testing.conformance.stage import (
-    TALLY,
-    StoreHarness,
-    batch,
-    noted_draft,
-    refuses,
-    settle_all,
-    stream,
-    total,
-)
+from artelier.testing.conformance.stage import StoreHarness, batch, noted_draft, refuses, settle_all, stream
+from artelier.testing.conformance.view import TALLY, total
 
 RUN = stream("run:a")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from artelier.errors import InvalidArguments, InvalidEvent, UnknownEvent
 from artelier.log import Applied, Asked, Claim, Store, Taken, Tx, View
 from artelier.log.rate_windows import WINDOW_US
-from artelier.testing.conformance.stage import TALLY, Noted, StoreHarness, batch, refuses, total
+from artelier.testing.conformance.stage import StoreHarness, batch, refuses
+from artelier.testing.conformance.view import TALLY, Noted, total
 
 
 def _make_view(version: int) -> View:
