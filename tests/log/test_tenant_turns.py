@@ -161,6 +161,28 @@ def test_the_batches_of_a_tenant_keep_their_order_among_those_of_others(tmp_path
     assert others == sorted(others)
 
 
+@pytest.mark.parametrize("group_s", (writer_queue.GROUP_S, 0.0), ids=("together", "one by one"))
+def test_a_batch_of_two_tenants_keeps_its_place_among_the_batches_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_s: float
+) -> None:
+    """The batches of the second tenant overtook it: an event stood before one that was appended earlier."""
+    monkeypatch.setattr(writer_queue, "GROUP_S", group_s)
+
+    async def scenario() -> list[Receipt]:
+        store = SqliteStore(tmp_path / "s.db", ())
+        try:
+            both = Batch(appends=[*noted("a", 2).appends, *noted("b", 2).appends])
+            asked = [noted("b", 0), noted("a", 0), noted("a", 1), both, noted("b", 3), noted("a", 3)]
+            return await asyncio.gather(*store.submit_all(asked))
+        finally:
+            store.close()
+
+    positions = [one.position for one in asyncio.run(scenario())]
+
+    assert positions[0] < positions[3] < positions[4]
+    assert positions[1] < positions[2] < positions[3] < positions[5]
+
+
 def test_after_a_large_batch_small_ones_go_first_for_as_long_as_it_took() -> None:
     async def scenario() -> list[list[str]]:
         queue, taken = WriterQueue(), list[list[str]]()

@@ -9,7 +9,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from artelier.errors import StoreClosed
@@ -44,10 +45,14 @@ POLL_S = 0.1
 """The time between looks of an idle writer for commits of other processes: half of the promised 200 ms."""
 
 
+_ALL = "\0"
+"""The one lane of all tenants, while a batch waits that is of several. No tenant is called so."""
+
+
 class WriterJob:
     """A submitted batch, a plain function to run inside a transaction, or both as one."""
 
-    __slots__ = ("batch", "call", "error", "future", "loop", "result", "rows", "tenant")
+    __slots__ = ("batch", "call", "error", "future", "is_of_several", "loop", "result", "rows", "tenant")
 
     def __init__(
         self, batch: Batch | None, call: Callable[[Database], Any] | None, *, tenant: str = "", rows: int = 1
@@ -61,6 +66,10 @@ class WriterJob:
         self.error: BaseException | None = None
         self.tenant = tenant or _tenant_of(batch)
         """The tenant that it is for, the same for all batches of a run; empty for the process itself."""
+        self.is_of_several = batch is not None and any(
+            append.stream.tenant != self.tenant for append in batch.appends
+        )
+        """True if it appends to streams of other tenants, too."""
         self.rows = max(rows, _rows_of(batch))
         """About how many rows it writes."""
 
@@ -134,9 +143,12 @@ class WriterQueue:
                 raise StoreClosed("the store is closed", hint="Open the kernel again.")
             was_empty = not self._count
             for job in jobs:
-                lane = self._lanes.get(job.tenant)
+                if job.is_of_several:
+                    self._join(())
+                name = _ALL if _ALL in self._lanes else job.tenant
+                lane = self._lanes.get(name)
                 if lane is None:
-                    lane = self._lanes[job.tenant] = deque()
+                    lane = self._lanes[name] = deque()
                 lane.append(job)
             self._count += len(jobs)
             if was_empty or self._count >= GROUP_MAX or self._is_resting:
@@ -148,6 +160,12 @@ class WriterQueue:
         Tenants of whom it did nothing come first, the others last.
         """
         with self._wake:
+            self._count += len(group) - done
+            self._is_cut = True
+            if _ALL in self._lanes or any(job.is_of_several for job in group[done:]):
+                self._join(group[done:])
+                del group[done:]
+                return
             served = {job.tenant for job in group[:done]}
             first, last = dict[str, deque[WriterJob]](), dict[str, deque[WriterJob]]()
             for job in group[done:]:
@@ -155,9 +173,14 @@ class WriterQueue:
             for tenant, jobs in (first | last).items():
                 jobs.extend(self._lanes.pop(tenant, ()))
             self._lanes = first | self._lanes | last
-            self._count += len(group) - done
-            self._is_cut = True
         del group[done:]
+
+    def _join(self, first: Iterable[WriterJob]) -> None:
+        """Put all that waits into one lane, behind these: a batch of several tenants keeps its place in each.
+
+        Tenants take turns again when that lane is empty.
+        """
+        self._lanes = {_ALL: deque(chain(first, *self._lanes.values()))}
 
     def look(self) -> None:
         """Have an idle taker wake now, not at the next poll."""
